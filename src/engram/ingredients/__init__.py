@@ -1,0 +1,1 @@
+"""What can be added to training by gradient, one idea a file."""

@@ -1,0 +1,43 @@
+"""Orthogonal weight modification as an ingredient: project the gradients that have been added before it."""
+
+from __future__ import annotations
+
+import torch
+
+from engram.ingredients.base import Host, Ingredient, Step
+from engram.methods.base import Lesson, State
+from engram.owm import OWM
+from engram.settings import OWMSettings
+
+
+class OWMIngredient(Ingredient):
+    def __init__(self, settings: OWMSettings) -> None:
+        self.settings = settings
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        self.owm = OWM(host.network, self.settings, lazy=True)
+
+    def edit_gradients(self, step: Step) -> None:
+        self.owm.project(step.progress)
+
+    def end_task(self, lesson: Lesson) -> None:
+        if self.settings.refresh == "task_end":
+            self._absorb_task(lesson)
+
+    def state(self) -> State:
+        return State(tensors=self.owm.state())
+
+    def restore(self, state: State) -> None:
+        self.owm.restore(state.tensors)
+
+    def traces(self) -> dict[str, float]:
+        return self.owm.traces()
+
+    def _absorb_task(self, lesson: Lesson) -> None:
+        """One pass over the task's batch means, as the article describes it."""
+        batches = -(-len(lesson.y) // self.host.batch_size)
+        with torch.no_grad():
+            for done, (x, _) in enumerate(self.host.batches(lesson, epoch=-1)):
+                self.host.forward(x)
+                self.owm.absorb(done / batches)

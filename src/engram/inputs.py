@@ -1,0 +1,127 @@
+"""What users pass in, checked and brought into one form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from engram.errors import InputError
+
+CHANNELS = (1, 3, 4)
+Layout = Literal["table", "grey", "channels last", "channels first"]
+
+
+@dataclass(frozen=True)
+class InputForm:
+    """What inputs look like, fixed by the first task; `shape` is (numbers,) or (channels, height, width)."""
+
+    layout: Layout
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, x: np.ndarray) -> InputForm:
+        if x.ndim == 2:
+            return cls("table", (x.shape[1],))
+        if x.ndim == 3:
+            return cls("grey", (1, *x.shape[1:]))
+        if x.ndim == 4 and x.shape[3] in CHANNELS and (x.shape[1] not in CHANNELS or x.shape[1] > x.shape[3]):
+            return cls("channels last", (x.shape[3], x.shape[1], x.shape[2]))
+        if x.ndim == 4 and x.shape[1] in CHANNELS:
+            return cls("channels first", x.shape[1:])
+        raise InputError(
+            f"X has the shape {x.shape}: give a table (samples x numbers), grey images (samples x height x width) "
+            "or images of 1, 3 or 4 channels, the channels first or last."
+        )
+
+    def arrange(self, x: np.ndarray) -> np.ndarray:
+        """x as samples × shape, if it looks like the first task's inputs."""
+        found = x[:, None] if self.layout == "grey" and x.ndim == 3 else x
+        if self.layout == "channels last" and x.ndim == 4:
+            found = x.transpose(0, 3, 1, 2)
+        if found.shape[1:] != self.shape:
+            wanted = " x ".join(map(str, self.shape))
+            if self.layout == "table" and x.ndim == 2:
+                # the wording that scikit-learn's own checks look for
+                raise InputError(
+                    f"X has {x.shape[1]} features, but Learner is expecting {self.shape[0]} features as input."
+                )
+            raise InputError(
+                f"X has the shape {x.shape}, but the first task had {self.layout} inputs of {wanted}."
+            )
+        return found
+
+
+def check_inputs(x: Any) -> np.ndarray:
+    """x as an array of uint8, or of finite float32 numbers."""
+    array = np.asarray(x)
+    if array.dtype == object or array.dtype.kind in "OSUMmcV":
+        try:
+            array = array.astype(np.float32)
+        except (TypeError, ValueError):
+            raise InputError(f"X must hold numbers, but has the type {array.dtype}.") from None
+    if array.ndim < 2:
+        raise InputError(
+            f"X has the shape {array.shape}: give one row per sample. "
+            "Reshape your data, with X.reshape(1, -1) if it is a single sample."
+        )
+    if 0 in array.shape:
+        raise InputError(
+            f"X has the shape {array.shape}: 0 sample(s) or 0 feature(s) where a minimum of 1 is required."
+        )
+    if array.dtype == np.uint8:
+        return np.ascontiguousarray(array)
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(array, dtype=np.float32)
+    if not np.isfinite(array).all():
+        raise InputError("X contains NaN or infinity: remove or fill those values first.")
+    return array
+
+
+def check_labels(y: Any, samples: int) -> np.ndarray:
+    """y as a one-dimensional array of numbers or strings, one per sample."""
+    labels = _as_labels(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise InputError(f"y has the shape {labels.shape}: give one label per sample.")
+    if len(labels) != samples:
+        raise InputError(f"X has {samples} samples and y {len(labels)} labels: give one label per sample.")
+    return labels
+
+
+def check_classes(classes: Any) -> list[Any]:
+    """The classes as a list without repetition, numbers or strings."""
+    labels = _as_labels(classes)
+    if labels.ndim != 1 or not len(labels):
+        raise InputError("classes must be a list of at least one label.")
+    listed = labels.tolist()
+    if len(set(listed)) < len(listed):
+        raise InputError("classes lists a label twice: list each once.")
+    return listed
+
+
+def same_kind(known: list[Any], new: list[Any]) -> None:
+    """Refuse to mix numbers and strings, which have no common order."""
+    if len({isinstance(label, str) for label in [*known, *new]}) > 1:
+        raise InputError("Labels mix numbers and strings: use one kind for all classes.")
+
+
+def _as_labels(y: Any) -> np.ndarray:
+    values = np.asarray(y)
+    if values.dtype == object or (values.dtype.kind in "SU" and not isinstance(y, np.ndarray)):
+        # np.asarray would turn [1, "a"] into two strings
+        listed = np.asarray(y, dtype=object).ravel().tolist()
+        same_kind([], listed)
+        if any(not isinstance(label, str | int | float | np.generic) for label in listed):
+            raise InputError("Labels must be numbers or strings.")
+        values = np.asarray(listed).reshape(np.shape(np.asarray(y, dtype=object)))
+    if values.dtype.kind not in "biufSU":
+        raise InputError(f"Labels must be numbers or strings, not {values.dtype}.")
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all():
+            raise InputError("Labels contain NaN or infinity.")
+        if (values != np.floor(values)).any():
+            raise InputError("Unknown label type: continuous numbers are not classes.")
+    return values

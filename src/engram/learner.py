@@ -1,0 +1,252 @@
+"""The public face: arrays and labels in, labels out, with scikit-learn's habits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import sklearn.exceptions
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from torch import Tensor
+
+from engram import files
+from engram.devices import resolve_device, resolve_precision
+from engram.errors import EngramError, FileError, InputError
+from engram.inputs import InputForm, check_classes, check_inputs, check_labels, same_kind
+from engram.methods.base import Lesson, Method, State, Watch
+from engram.methods.gradient import GradientMethod
+from engram.methods.joint import JointMethod
+from engram.networks import build_network
+from engram.randomness import isolated, seed_for
+from engram.recipes import Recipe
+from engram.recipes import recipe as recipe_by_name
+from engram.settings import Precision
+
+
+class NotFittedError(EngramError, sklearn.exceptions.NotFittedError):
+    """The learner has not learnt anything yet."""
+
+
+class Learner(ClassifierMixin, BaseEstimator):
+    """A classifier that learns new classes, task after task, without keeping the old data.
+
+    Parameters
+    ----------
+    recipe : a name in `engram.recipes.RECIPES`, or a `Recipe` (see `engram.recipe`) with settings of your own.
+    epochs : passes over each task's data; None takes the recipe's.
+    seed : of the weights and of everything random in training.
+    precision : "float32", "bfloat16", or "auto" for the faster one on this machine.
+    device : "cpu", "cuda", or "auto".
+    """
+
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        recipe: str | Recipe = "owm",
+        *,
+        epochs: int | None = None,
+        seed: int = 0,
+        precision: Precision = "auto",
+        device: str = "auto",
+    ) -> None:
+        self.recipe = recipe
+        self.epochs = epochs
+        self.seed = seed
+        self.precision = precision
+        self.device = device
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Forget everything, then learn this as the first task."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        return self.partial_fit(X, y)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn one further task.
+
+        With `classes` given at the first call, the head has its full width from the start; otherwise it grows with
+        each new class. Nothing of X and y is kept (recipe "joint" apart).
+        """
+        return self.learn(X, y, classes, Watch())
+
+    def learn(self, X: Any, y: Any, classes: Any, watch: Watch) -> Self:
+        """`partial_fit` with somebody looking on."""
+        x = check_inputs(X)
+        labels = check_labels(y, len(x))
+        if not hasattr(self, "method_"):
+            self._start(InputForm.of(x), [] if classes is None else check_classes(classes))
+        elif classes is not None and set(check_classes(classes)) != set(self.columns_):
+            raise InputError(
+                "classes differs from that of the first call: leave it out after the first call."
+            )
+        rows = self.form_.arrange(x)
+        lesson = self._lesson(rows, labels)
+        self.method_.learn(lesson, watch)
+        self.tasks_ = lesson.index + 1
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each sample, among the classes learnt so far."""
+        return self.classes_[self._class_scores(X).argmax(1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities in the order of `classes_`; 0 for classes that were announced but not learnt yet."""
+        scores = self._class_scores(X)
+        exponentials = np.exp(scores - scores.max(1, keepdims=True))
+        return exponentials / exponentials.sum(1, keepdims=True)
+
+    def features(self, X: Any) -> np.ndarray:
+        """What the head sees of each sample."""
+        return self.method_.features(self._tensor(X)).cpu().numpy()
+
+    def projector_traces(self) -> dict[str, float]:
+        """For recipes with OWM: the share of each layer's input space that is still free."""
+        return self.method_.traces()
+
+    def save(self, path: str | Path) -> None:
+        """Write the learner to one file, whole or not at all."""
+        self._check_fitted()
+        state = self.state()
+        files.save(path, state.tensors, state.meta, kind="model")
+
+    @classmethod
+    def load(cls, path: str | Path, recipe: Recipe | None = None) -> Self:
+        """Read what `save` wrote; no code is run. A recipe that is not in RECIPES must be given again."""
+        tensors, meta = files.load(path, kind="model")
+        try:
+            base = recipe or recipe_by_name(meta["recipe"])
+            learner = cls(base.changed(_tuples(meta["settings"])), **meta["parameters"])
+            learner.restore(State(tensors, meta))
+        except (KeyError, TypeError, RuntimeError, InputError) as error:
+            raise FileError(f"{path} is not a model that this version of Engram can read: {error}") from error
+        return learner
+
+    def state(self) -> State:
+        """All that the learner's future depends on, also in the middle of a task."""
+        state = self.method_.state()
+        state.meta |= {
+            "recipe": self.recipe_.name,
+            "settings": self.recipe_.settings(),
+            "parameters": {"seed": self.seed, "precision": self.precision, "device": self.device},
+            "form": {"layout": self.form_.layout, "shape": list(self.form_.shape)},
+            "columns": self.columns_,
+            "seen": self.seen_,
+            "announced": self.announced_,
+            "tasks": self.tasks_,
+            "label_type": self.label_type_.str,
+        }
+        return state
+
+    def restore(self, state: State) -> None:
+        """Take on a state; a task that was under way goes on with the next `learn` of the same data."""
+        meta = state.meta
+        form = InputForm(meta["form"]["layout"], tuple(meta["form"]["shape"]))
+        self._start(form, meta["columns"] if meta["announced"] else [])
+        self.columns_, self.seen_, self.tasks_ = meta["columns"], meta["seen"], meta["tasks"]
+        self.label_type_ = np.dtype(meta["label_type"])
+        self._set_classes()
+        self.method_.restore(state)
+
+    def _start(self, form: InputForm, announced: list[Any]) -> None:
+        chosen = recipe_by_name(self.recipe) if isinstance(self.recipe, str) else self.recipe
+        if self.epochs is not None:
+            chosen = chosen.changed({"training": {"epochs": self.epochs}})
+        _check_training(chosen)
+        self.recipe_ = chosen
+        self.form_ = form
+        self.columns_, self.seen_, self.tasks_ = list(announced), [], 0
+        self.announced_ = bool(announced)
+        self.label_type_ = np.asarray(announced).dtype if announced else np.dtype("?")
+        self.device_ = resolve_device(self.device)
+        self.precision_ = resolve_precision(self.precision, self.device_, form.shape)
+        self.method_ = self._new_method()
+        self.n_features_in_ = int(np.prod(form.shape))
+
+    def _new_method(self) -> Method:
+        if self.recipe_.method == "joint":
+            return JointMethod(self._new_gradient_method)
+        return self._new_gradient_method()
+
+    def _new_gradient_method(self) -> GradientMethod:
+        with isolated(self.device_):
+            torch.manual_seed(seed_for(self.seed, "network"))
+            network = build_network(self.form_.shape, len(self.columns_), self.recipe_.network)
+        return GradientMethod(
+            network.to(self.device_),
+            [settings.start() for settings in self.recipe_.ingredients.values()],
+            self.recipe_.training,
+            self.seed,
+            self.device_,
+            self.precision_ == "bfloat16",
+        )
+
+    def _lesson(self, rows: np.ndarray, labels: np.ndarray) -> Lesson:
+        fresh = np.unique(labels).tolist()
+        same_kind(self.columns_, fresh)
+        unknown = [label for label in fresh if label not in self.columns_]
+        if self.announced_ and unknown:
+            raise InputError(
+                f"Class {unknown[0]!r} was not among the classes given at the first call: announce it there, "
+                "or leave `classes` out and let the head grow."
+            )
+        if not unknown and not fresh:
+            raise InputError("y holds no labels.")
+        self.columns_ += unknown
+        self.seen_ += [label for label in fresh if label not in self.seen_]
+        self.label_type_ = (
+            np.result_type(self.label_type_, labels.dtype) if self.tasks_ or self.announced_ else labels.dtype
+        )
+        self._set_classes()
+        column = {label: index for index, label in enumerate(self.columns_)}
+        values, inverse = np.unique(labels, return_inverse=True)
+        y = np.array([column[value] for value in values.tolist()], dtype=np.int64)[inverse.reshape(-1)]
+        return Lesson(
+            self.tasks_,
+            torch.tensor(rows, device=self.device_),
+            torch.tensor(y, device=self.device_),
+            len(self.columns_),
+        )
+
+    def _set_classes(self) -> None:
+        ordered = sorted(self.columns_)
+        self.classes_ = np.asarray(
+            ordered, dtype=self.label_type_ if self.label_type_.kind not in "SU" else None
+        )
+        position = {label: index for index, label in enumerate(self.columns_)}
+        self.order_ = [position[label] for label in ordered]
+
+    def _class_scores(self, X: Any) -> np.ndarray:
+        """Scores in the order of `classes_`, -inf for classes not learnt yet."""
+        scores = self.method_.scores(self._tensor(X)).double().cpu().numpy()[:, self.order_]
+        seen = set(self.seen_)
+        scores[:, [label not in seen for label in self.classes_.tolist()]] = -np.inf
+        return scores
+
+    def _tensor(self, X: Any) -> Tensor:
+        self._check_fitted()
+        return torch.tensor(self.form_.arrange(check_inputs(X)), device=self.device_)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "method_"):
+            raise NotFittedError("This Learner has not learnt anything yet: call fit or partial_fit first.")
+
+
+def _check_training(recipe: Recipe) -> None:
+    training = recipe.training
+    for name in ("epochs", "batch_size"):
+        value = getattr(training, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    if not training.learning_rate > 0:
+        raise InputError(f"learning_rate must be above 0, not {training.learning_rate!r}.")
+
+
+def _tuples(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """JSON knows lists only; settings hold tuples."""
+    return {
+        group: {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        for group, values in settings.items()
+    }

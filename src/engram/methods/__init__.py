@@ -1,0 +1,1 @@
+"""How a task is learnt. Each method has learn, features, scores, state and restore (see base.py)."""

@@ -1,0 +1,217 @@
+"""Training by gradient, task after task: the whole loop, and the ingredients' places in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engram.errors import EngramError
+from engram.ingredients.base import Batch, Ingredient, Step
+from engram.methods.base import Lesson, Position, State, Watch
+from engram.networks import Network
+from engram.randomness import generator, isolated, seed_for
+from engram.settings import TrainingSettings
+
+PREDICT_ROWS = 500
+
+
+@dataclass
+class Training:
+    """A task's training while it goes on: all of it is in a checkpoint."""
+
+    optimizer: torch.optim.SGD
+    epoch: int = 0
+    step: int = 0
+    best_score: float | None = None
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+
+
+class GradientMethod:
+    """A network trained on each task in turn; the ingredients, in their order, keep it from forgetting."""
+
+    def __init__(
+        self,
+        network: Network,
+        ingredients: Sequence[Ingredient],
+        settings: TrainingSettings,
+        seed: int,
+        device: torch.device,
+        low_precision: bool,
+    ) -> None:
+        self.network = network
+        self.ingredients = list(ingredients)
+        self.settings = settings
+        self.batch_size = settings.batch_size
+        self.seed = seed
+        self.device = device
+        self.low_precision = low_precision
+        self.training: Training | None = None
+        for ingredient in self.ingredients:
+            ingredient.attach(self)
+
+    def learn(self, lesson: Lesson, watch: Watch) -> None:
+        """Learn one task, or go on with it where `restore` has left it."""
+        with isolated(self.device):
+            training = self.training or self._begin(lesson)
+            self.training = training
+            self.network.train()
+            for epoch in range(training.epoch, self.settings.epochs):
+                self._train_epoch(lesson, training, watch)
+                self._keep_best(training, watch)
+                training.epoch, training.step = epoch + 1, 0
+            if training.best_weights:
+                self._trained().load_state_dict(training.best_weights)
+            for ingredient in self.ingredients:
+                ingredient.end_task(lesson)
+            self.training = None
+
+    def _begin(self, lesson: Lesson) -> Training:
+        if lesson.index == 0:
+            self.network.standardise(lesson.x)
+        torch.manual_seed(seed_for(self.seed, lesson.index, "grow"))
+        self.network.grow(lesson.width)
+        for ingredient in self.ingredients:
+            ingredient.begin_task(lesson)
+        return Training(self._new_optimizer())
+
+    def _train_epoch(self, lesson: Lesson, training: Training, watch: Watch) -> None:
+        steps = -(-len(lesson.y) // self.batch_size)
+        epochs = self.settings.epochs
+        worst = torch.zeros((), device=self.device)
+        for index, (x, y) in enumerate(
+            self.batches(lesson, training.epoch, skip=training.step), training.step
+        ):
+            torch.manual_seed(seed_for(self.seed, lesson.index, "step", training.epoch, index))
+            progress = (training.epoch + index / steps) / epochs
+            loss = self._train_step(
+                training.optimizer, x, y, Step(lesson.index, training.epoch, index, progress)
+            )
+            worst = torch.maximum(worst, loss)
+            training.step = index + 1
+            watch.stepped(Position(training.epoch, epochs, index + 1, steps, len(y)))
+        if not torch.isfinite(worst):
+            raise EngramError(
+                f"The loss of task {lesson.index + 1} is no longer a finite number in epoch {training.epoch + 1}: "
+                "lower the learning rate."
+            )
+
+    def _train_step(self, optimizer: torch.optim.SGD, x: Tensor, y: Tensor, step: Step) -> Tensor:
+        for ingredient in self.ingredients:
+            x, y = ingredient.batch(x, y, step)
+        optimizer.zero_grad()
+        features, scores = self.forward(x)
+        loss = F.cross_entropy(scores, y)
+        for ingredient in self.ingredients:
+            loss = ingredient.loss(loss, Batch(x, y, features, scores), step)
+        loss.backward()
+        for ingredient in self.ingredients:
+            ingredient.edit_gradients(step)
+        if self.settings.clip_norm:
+            nn.utils.clip_grad_norm_(self._trained().parameters(), self.settings.clip_norm)
+        optimizer.step()
+        return loss.detach()
+
+    def _keep_best(self, training: Training, watch: Watch) -> None:
+        """Weights may go back to the best epoch; what ingredients remember (the projectors) does not."""
+        score = watch.score_epoch()
+        self.network.train()
+        if score is not None and (training.best_score is None or score > training.best_score):
+            training.best_score = score
+            training.best_weights = {k: v.clone() for k, v in self._trained().state_dict().items()}
+
+    def batches(self, lesson: Lesson, epoch: int, skip: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """A task's prepared batches in the epoch's own order, from batch `skip` on."""
+        order = torch.randperm(len(lesson.y), generator=generator(self.seed, lesson.index, "order", epoch))
+        for rows in order.to(self.device).split(self.batch_size)[skip:]:
+            yield self.network.prepare(lesson.x[rows]), lesson.y[rows]
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and scores of prepared inputs."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.low_precision):
+            features = self.network.extractor(x)
+            scores = self.network.head(features)
+        return features, scores.float()
+
+    def features(self, x: Tensor) -> Tensor:
+        with self._predicting():
+            return torch.cat([self._features(part) for part in x.split(PREDICT_ROWS)])
+
+    def scores(self, x: Tensor) -> Tensor:
+        head = self.network.head
+        with self._predicting():
+            for ingredient in self.ingredients:
+                head = partial(ingredient.scores, head)
+            return torch.cat([head(self._features(part)).float() for part in x.split(PREDICT_ROWS)])
+
+    def _features(self, x: Tensor) -> Tensor:
+        extract = self.network.extractor
+        for ingredient in self.ingredients:
+            extract = partial(ingredient.features, extract)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.low_precision):
+            return extract(self.network.prepare(x)).float()
+
+    @contextmanager
+    def _predicting(self) -> Iterator[None]:
+        before = self.network.training
+        self.network.eval()
+        with torch.no_grad():
+            yield
+        self.network.train(before)
+
+    def traces(self) -> dict[str, float]:
+        return {name: share for ingredient in self.ingredients for name, share in ingredient.traces().items()}
+
+    def state(self) -> State:
+        state = State(meta={"width": self.network.head.out_features})
+        state.put("weights", self._trained().state_dict())
+        for index, ingredient in enumerate(self.ingredients):
+            own = ingredient.state()
+            state.put(f"ingredient{index}", own.tensors)
+            state.meta[f"ingredient{index}"] = own.meta
+        if self.training is not None:
+            names = {id(p): name for name, p in self._trained().named_parameters()}
+            momentum = {
+                names[id(p)]: values["momentum_buffer"]
+                for p, values in self.training.optimizer.state.items()
+                if values.get("momentum_buffer") is not None
+            }
+            state.put("momentum", momentum)
+            state.put("best", self.training.best_weights)
+            position = {key: getattr(self.training, key) for key in ("epoch", "step", "best_score")}
+            state.meta["training"] = position
+        return state
+
+    def restore(self, state: State) -> None:
+        self.network.grow(state.meta["width"])
+        weights = state.take("weights")
+        self.network.shift, self.network.scale = weights["network.shift"], weights["network.scale"]
+        self._trained().load_state_dict(weights)
+        for index, ingredient in enumerate(self.ingredients):
+            name = f"ingredient{index}"
+            ingredient.restore(State(state.take(name), state.meta[name]))
+        self.training = None
+        if position := state.meta.get("training"):
+            best = {name: tensor.clone() for name, tensor in state.take("best").items()}
+            self.training = Training(self._new_optimizer(), **position, best_weights=best)
+            parameters = dict(self._trained().named_parameters())
+            for name, buffer in state.take("momentum").items():
+                self.training.optimizer.state[parameters[name]]["momentum_buffer"] = buffer.clone()
+
+    def _trained(self) -> nn.ModuleDict:
+        """The network and the ingredients' own modules: what the optimiser moves and selection sets back."""
+        own = {
+            f"ingredient{index}-{name}": module
+            for index, ingredient in enumerate(self.ingredients)
+            for name, module in ingredient.modules().items()
+        }
+        return nn.ModuleDict({"network": self.network, **own})
+
+    def _new_optimizer(self) -> torch.optim.SGD:
+        settings = self.settings
+        return torch.optim.SGD(self._trained().parameters(), settings.learning_rate, settings.momentum)

@@ -1,0 +1,49 @@
+"""Joint training, the upper bound: it keeps all data, and trains afresh on everything with every task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from engram.methods.base import Lesson, State, Watch
+from engram.methods.gradient import GradientMethod
+
+
+class JointMethod:
+    def __init__(self, start: Callable[[], GradientMethod]) -> None:
+        self._start = start
+        self._inner = start()
+        self._kept: list[tuple[Tensor, Tensor]] = []
+
+    def learn(self, lesson: Lesson, watch: Watch) -> None:
+        if self._inner.training is None:
+            self._inner = self._start()
+        kept = [*self._kept, (lesson.x, lesson.y)]
+        x, y = (torch.cat(parts) for parts in zip(*kept, strict=True))
+        self._inner.learn(replace(lesson, index=0, x=x, y=y), watch)
+        self._kept = kept
+
+    def features(self, x: Tensor) -> Tensor:
+        return self._inner.features(x)
+
+    def scores(self, x: Tensor) -> Tensor:
+        return self._inner.scores(x)
+
+    def traces(self) -> dict[str, float]:
+        return {}
+
+    def state(self) -> State:
+        state = self._inner.state()
+        state.meta["kept"] = len(self._kept)
+        for index, (x, y) in enumerate(self._kept):
+            state.put(f"kept{index}", {"x": x, "y": y})
+        return state
+
+    def restore(self, state: State) -> None:
+        self._inner = self._start()
+        self._inner.restore(state)
+        parts = [state.take(f"kept{index}") for index in range(state.meta["kept"])]
+        self._kept = [(part["x"], part["y"]) for part in parts]

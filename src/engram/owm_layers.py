@@ -1,0 +1,292 @@
+"""How one layer's inputs become a projector's rows, and how its gradient is projected."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from engram.projection import Projector
+
+PROBE_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 1e-2, torch.float16: 1e-2}
+
+
+@dataclass
+class Record:
+    """One forward pass through a layer; `rows` and `delta` only where the cheap projection can use them."""
+
+    mean: Tensor
+    count: int
+    rows: Tensor | None
+    delta: Tensor | None = None
+    deferred: bool = False
+    """whether the weight's gradient was left out of the backward pass"""
+    reached: bool = False
+    """whether the backward pass came by: forward passes without one teach the weights nothing"""
+
+
+class ProtectedLayer(ABC):
+    """A layer, its projectors (one per group) and the passes recorded since the last step."""
+
+    module: nn.Linear | nn.Conv1d | nn.Conv2d
+    projectors: list[Projector]
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    @abstractmethod
+    def project(self, alpha: float | None) -> None:
+        """Project the weight's (and bias's) gradient; with an alpha, absorb the recorded inputs first."""
+
+    @abstractmethod
+    def rows(self, mean: Tensor) -> list[Tensor]:
+        """For each projector the rows that a batch's mean input means to it."""
+
+    @abstractmethod
+    def record(self, x: Tensor, output: Tensor) -> None:
+        """Remember what a forward pass in training has seen."""
+
+    def defer(self, x: Tensor) -> None:
+        """Called before a recorded forward pass."""
+
+    def after_forward(self) -> None:
+        """Called after every forward pass, whether or not it failed."""
+
+    def absorb(self, alpha: float) -> None:
+        """Absorb every recorded pass, whether or not a backward pass came by."""
+        self._absorb(self._take(), alpha)
+
+    def free_share(self) -> float:
+        return sum(p.trace() for p in self.projectors) / sum(p.dim for p in self.projectors)
+
+    def _remember(self, record: Record, output: Tensor) -> None:
+        self.records.append(record)
+        if output.requires_grad:
+
+            def arrive(delta: Tensor) -> None:
+                record.reached = True
+                if record.rows is not None:
+                    record.delta = delta.detach()
+
+            output.register_hook(arrive)
+
+    def _take(self) -> list[Record]:
+        taken, self.records = self.records, []
+        return taken
+
+    def _absorb(self, records: list[Record], alpha: float) -> None:
+        """Passes of equal shape count as one larger batch, as with accumulated gradients."""
+        by_shape: dict[torch.Size, list[Record]] = {}
+        for record in records:
+            by_shape.setdefault(record.mean.shape, []).append(record)
+        for alike in by_shape.values():
+            total = sum(record.count for record in alike)
+            mean = sum(
+                (r.mean * (r.count / total) for r in alike[1:]), alike[0].mean * (alike[0].count / total)
+            )
+            for projector, rows in zip(self.projectors, self.rows(mean), strict=True):
+                projector.update(rows, alpha)
+
+    def _gradient(self) -> Tensor | None:
+        """The weight's gradient as out × inputs, the bias's as a last column; None where there is none."""
+        weight, bias = self.module.weight, self.module.bias
+        if weight.grad is None and (bias is None or bias.grad is None):
+            return None
+        flat = _or_zeros(weight).reshape(len(weight), -1)
+        flat = flat if bias is None else torch.cat([flat, _or_zeros(bias)[:, None]], 1)
+        return flat.to(self.projectors[0].dtype)
+
+    def _set_gradient(self, flat: Tensor) -> None:
+        weight, bias = self.module.weight, self.module.bias
+        if bias is not None:
+            flat, column = flat[:, :-1], flat[:, -1]
+            if bias.requires_grad:
+                _assign(bias, column)
+        _assign(weight, flat.reshape(weight.shape))
+
+
+class ProtectedLinear(ProtectedLayer):
+    """Projects δᵀX as δᵀ(XP) where the batch is smaller than the layer: exact, and far cheaper than (δᵀX)P."""
+
+    def __init__(self, module: nn.Linear, dtype: torch.dtype | None, lazy: bool) -> None:
+        super().__init__()
+        self.module = module
+        self.lazy = lazy
+        dim = module.in_features + (module.bias is not None)
+        projector = Projector(dim, dtype or _projector_dtype(module.weight), module.weight.device)
+        self.projectors = [projector]
+        probe = torch.rand(dim, generator=torch.Generator().manual_seed(dim), dtype=projector.dtype) + 0.5
+        self._probe = probe.to(module.weight.device)
+        self._deferred = False
+
+    def defer(self, x: Tensor) -> None:
+        """Before a forward pass: have the backward pass leave out the gradient that `project` will form anyway."""
+        self._deferred = (
+            self.lazy
+            and self._few(x)
+            and x.requires_grad
+            and torch.is_grad_enabled()
+            and self.module.weight.requires_grad
+        )
+        if self._deferred:
+            self._require_gradients(False)
+
+    def record(self, x: Tensor, output: Tensor) -> None:
+        rows = x.detach().reshape(-1, x.shape[-1])
+        mean = rows.mean(0, dtype=self.projectors[0].dtype)
+        self._remember(
+            Record(mean, len(rows), rows if self._few(x) else None, deferred=self._deferred), output
+        )
+
+    def after_forward(self) -> None:
+        if self._deferred:
+            self._require_gradients(True)
+            self._deferred = False
+
+    def rows(self, mean: Tensor) -> list[Tensor]:
+        return [self._with_one(mean[None])]
+
+    def project(self, alpha: float | None) -> None:
+        records = [record for record in self._take() if record.reached]
+        if not self.module.weight.requires_grad:
+            return
+        gradient = self._gradient()
+        deferred = [record for record in records if record.deferred]
+        if self._is_product(gradient, records, deferred):
+            x, delta = self._factors(records)
+            projector = self.projectors[0]
+            projected = projector.project(x) if alpha is None else projector.update_with_mean(x, alpha)
+            return self._set_product(delta.T, projected)
+        if alpha is not None:
+            self._absorb(records, alpha)
+        if gradient is not None:
+            gradient = self.projectors[0].project(gradient)
+        if deferred:
+            x, delta = self._factors(deferred)
+            product = delta.T @ self.projectors[0].project(x)
+            gradient = product if gradient is None else gradient + product
+        if gradient is not None:
+            self._set_gradient(gradient)
+
+    def _is_product(self, gradient: Tensor | None, records: list[Record], deferred: list[Record]) -> bool:
+        """Whether the whole gradient is Σ δᵀX of the recorded passes: no penalty, clipping or mask has touched it."""
+        if any(record.delta is None for record in records):
+            return False
+        if gradient is None:
+            return bool(deferred) and len(deferred) == len(records)
+        if deferred or not records:
+            return False
+        # one product with a fixed vector tells, at the price of one pass over the gradient
+        x, delta = self._factors(records)
+        seen = gradient.to(x.dtype) @ self._probe
+        expected = delta.T @ (x @ self._probe)
+        tolerance = max(PROBE_TOLERANCE[r.delta.dtype] for r in records if r.delta is not None)
+        return bool((seen - expected).norm() <= tolerance * seen.norm())
+
+    def _factors(self, records: list[Record]) -> tuple[Tensor, Tensor]:
+        dtype = self.projectors[0].dtype
+        rows = [r.rows.to(dtype) for r in records if r.rows is not None]
+        delta = [r.delta.reshape(r.count, -1).to(dtype) for r in records if r.delta is not None]
+        return self._with_one(_joined(rows)), _joined(delta)
+
+    def _set_product(self, left: Tensor, right: Tensor) -> None:
+        gradient = self.module.weight.grad
+        if gradient is not None and self.module.bias is None and gradient.dtype == right.dtype:
+            torch.mm(left, right, out=gradient)  # in place: the gradient is the largest thing here
+        else:
+            self._set_gradient(left @ right)
+
+    def _few(self, x: Tensor) -> bool:
+        return x.numel() // x.shape[-1] < self.module.out_features
+
+    def _require_gradients(self, yes: bool) -> None:
+        for parameter in self.module.parameters(recurse=False):
+            parameter.requires_grad_(yes)
+
+    def _with_one(self, rows: Tensor) -> Tensor:
+        return rows if self.module.bias is None else torch.cat([rows, rows.new_ones(len(rows), 1)], 1)
+
+
+class ProtectedConv(ProtectedLayer):
+    def __init__(self, module: nn.Conv1d | nn.Conv2d, patch_stride: int, dtype: torch.dtype | None) -> None:
+        super().__init__()
+        self.module = module
+        self.kernel = _pair(module.kernel_size)
+        self.dilation = _pair(module.dilation)
+        self.stride = (patch_stride, patch_stride) if patch_stride else self.kernel
+        dtype = dtype or _projector_dtype(module.weight)
+        dim = module.weight[0].numel() + (module.bias is not None)
+        self.projectors = [Projector(dim, dtype, module.weight.device) for _ in range(module.groups)]
+
+    def record(self, x: Tensor, output: Tensor) -> None:
+        batched = x.detach() if x.ndim == self.module.weight.ndim else x.detach()[None]
+        mean = batched.mean(0, dtype=self.projectors[0].dtype)
+        self._remember(Record(mean, len(batched), None), output)
+
+    def rows(self, mean: Tensor) -> list[Tensor]:
+        padded = F.pad(mean[None], _padding(self.module), mode=_pad_mode(self.module))
+        if padded.ndim == 3:
+            padded = padded[:, :, None]
+        columns = F.unfold(padded, self.kernel, dilation=self.dilation, stride=self.stride)[0]
+        patches = columns.T.reshape(columns.shape[1], self.module.groups, -1)
+        if self.module.bias is not None:
+            patches = torch.cat([patches, patches.new_ones(*patches.shape[:2], 1)], 2)
+        return list(patches.unbind(1))
+
+    def project(self, alpha: float | None) -> None:
+        records = [record for record in self._take() if record.reached]
+        gradient = self._gradient()
+        if gradient is None:
+            return
+        if alpha is not None:
+            self._absorb(records, alpha)
+        parts = gradient.chunk(self.module.groups)
+        self._set_gradient(
+            torch.cat([p.project(part) for p, part in zip(self.projectors, parts, strict=True)])
+        )
+
+
+def _projector_dtype(weight: Tensor) -> torch.dtype:
+    return torch.float64 if weight.dtype == torch.float64 else torch.float32
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _assign(parameter: Tensor, gradient: Tensor) -> None:
+    if parameter.grad is None:
+        parameter.grad = gradient.to(parameter.dtype).contiguous()
+    else:
+        parameter.grad.copy_(gradient)
+
+
+def _or_zeros(parameter: Tensor) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+def _pair(size: tuple[int, ...]) -> tuple[int, int]:
+    return (size[0], size[1]) if len(size) == 2 else (1, size[0])
+
+
+def _pad_mode(module: nn.Conv1d | nn.Conv2d) -> str:
+    return "constant" if module.padding_mode == "zeros" else module.padding_mode
+
+
+def _padding(module: nn.Conv1d | nn.Conv2d) -> list[int]:
+    """(before, after) of each spatial dimension, the last dimension first, as F.pad wants it."""
+    pairs: list[int] = []
+    for axis in reversed(range(len(module.kernel_size))):
+        if module.padding == "valid":
+            pairs += [0, 0]
+        elif module.padding == "same":
+            total = module.dilation[axis] * (module.kernel_size[axis] - 1)
+            pairs += [total // 2, total - total // 2]
+        else:
+            amount = module.padding[axis]
+            assert isinstance(amount, int)
+            pairs += [amount, amount]
+    return pairs

@@ -1,0 +1,71 @@
+"""What a person sees while something long goes on."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from engram.methods.base import Position
+
+REFRESH_SECONDS = 0.2
+
+
+class Progress:
+    """One bar for a whole run: task, epoch, samples a second, time left. Goes to stderr."""
+
+    def __init__(self, title: str, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.console = Console(stderr=True, quiet=quiet)
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=quiet,
+            transient=True,
+        )
+        self._title = title
+        self._row = self._bar.add_task(title, total=None, speed="")
+        self._task, self._tasks = 0, 1
+        self._samples, self._since = 0, time.perf_counter()
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def say(self, sentence: str) -> None:
+        self.console.print(sentence, highlight=False, soft_wrap=True)
+
+    def task(self, index: int, tasks: int) -> None:
+        self._task, self._tasks = index, tasks
+        self._samples, self._since = 0, time.perf_counter()
+
+    def stepped(self, position: Position) -> None:
+        self._samples += position.samples
+        elapsed = time.perf_counter() - self._since
+        if elapsed < REFRESH_SECONDS and position.step < position.steps:
+            return
+        done = (position.epoch + position.step / position.steps) / position.epochs
+        self._bar.update(
+            self._row,
+            description=f"{self._title}: task {self._task + 1}/{self._tasks}, "
+            f"epoch {position.epoch + 1}/{position.epochs}",
+            total=float(self._tasks),
+            completed=self._task + done,
+            speed=f"{self._samples / max(elapsed, 1e-9):,.0f} samples/s",
+        )
+
+    def measured(self, index: int, accuracy: float) -> None:
+        self.say(f"{self._title}: after task {index + 1} of {self._tasks}, mean accuracy {accuracy:.1%}")

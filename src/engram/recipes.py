@@ -1,0 +1,77 @@
+"""The paper's rows as a table: a name, a method and the settings of its ingredients. Free of torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from engram.errors import InputError
+from engram.settings import IngredientSettings, NetworkSettings, OWMSettings, TrainingSettings
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What `Learner` and `engram run` learn with: frozen settings, nothing live."""
+
+    name: str
+    about: str
+    ingredients: Mapping[str, IngredientSettings] = field(default_factory=dict)
+    """settings by group name; their order is the order of the ingredients' edits"""
+    method: Literal["gradient", "joint"] = "gradient"
+    training: TrainingSettings = TrainingSettings()
+    network: NetworkSettings = NetworkSettings()
+
+    @property
+    def keeps_data(self) -> bool:
+        """Whether old samples are stored: only the upper bound does so."""
+        return self.method == "joint"
+
+    def groups(self) -> dict[str, Any]:
+        """All settings by the name of their group."""
+        return {"training": self.training, "network": self.network, **self.ingredients}
+
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """The same as plain JSON-able values."""
+        return {name: dataclasses.asdict(group) for name, group in self.groups().items()}
+
+    def changed(self, groups: Mapping[str, Mapping[str, Any]]) -> Recipe:
+        """A copy with some settings replaced, by group: {"owm": {"alpha_hidden": 1e-3}}."""
+        new = self.groups()
+        for name, values in groups.items():
+            if name not in new:
+                raise InputError(f"Recipe {self.name!r} has no settings {name!r}; it has {', '.join(new)}.")
+            known = [f.name for f in dataclasses.fields(new[name])]
+            for key in values:
+                if key not in known:
+                    raise InputError(f"Settings {name!r} have no {key!r}; they have {', '.join(known)}.")
+            new[name] = dataclasses.replace(new[name], **values)
+        return self.with_groups(new)
+
+    def with_groups(self, groups: Mapping[str, Any]) -> Recipe:
+        """A copy with these settings objects in the place of its own."""
+        ingredients = {name: groups[name] for name in self.ingredients}
+        return dataclasses.replace(
+            self, training=groups["training"], network=groups["network"], ingredients=ingredients
+        )
+
+
+_TABLE = [
+    Recipe("finetune", "train on each task in turn, with no protection"),
+    Recipe("owm", "orthogonal weight modification (Zeng et al. 2019)", {"owm": OWMSettings()}),
+    Recipe("joint", "all data at once, the upper bound: it stores every sample", method="joint"),
+]
+
+RECIPES: dict[str, Recipe] = {entry.name: entry for entry in _TABLE}
+"""By name; add your own here to use it by name everywhere."""
+
+
+def recipe(name: str, **groups: Mapping[str, Any]) -> Recipe:
+    """A recipe by name, with changed settings: recipe("owm", owm={"alpha_hidden": 1e-3})."""
+    if name not in RECIPES:
+        close = difflib.get_close_matches(name, RECIPES, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(RECIPES)}."
+        raise InputError(f"There is no recipe {name!r}: {hint}")
+    return RECIPES[name].changed(groups)

@@ -1,0 +1,44 @@
+"""What a run is asked to do, besides its recipe's settings. Free of torch: the command line reads it for --help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engram.data import SETS
+from engram.settings import Precision, Selection
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The protocol of a run, and where it goes."""
+
+    dataset: str
+    """name of a data set (see `engram data`)"""
+    out: str
+    """folder for result.json and the checkpoint"""
+    tasks: int | None = None
+    """number of tasks that the classes are split into (default: the set's own, 5)"""
+    seed: int = 0
+    """of weights, batches and dropout"""
+    class_order_seed: int = 0
+    """0 learns the classes in their natural order; any other number shuffles them"""
+    selection: Selection = "last"
+    """epoch that is kept of each task: last; best on validation data of the current task; or of all seen tasks"""
+    precision: Precision = "auto"
+    """of forward and backward; projectors are float32 always"""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """where to compute"""
+    data_dir: str | None = None
+    """folder that holds the data set's files (default: ENGRAM_DATA, else the download cache)"""
+    threads: int = 0
+    """CPU threads (0: all cores); a run can only be repeated bit for bit with the same number"""
+    checkpoint_seconds: float = 60.0
+    """time between checkpoints"""
+    resume: bool = False
+    """go on with the run in --out, from its last checkpoint"""
+    quiet: bool = False
+    """no progress display"""
+
+    def resolved_tasks(self) -> int:
+        return SETS[self.dataset].tasks if self.tasks is None else self.tasks

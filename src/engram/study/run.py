@@ -1,0 +1,215 @@
+"""One recipe, one data set, one seed: learnt task by task, measured, and written down as a result."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engram import files
+from engram.data import Part, TaskStream, class_order, load, split_classes
+from engram.devices import resolve_device
+from engram.errors import FileError, InputError
+from engram.learner import Learner
+from engram.methods.base import Position, State, Watch
+from engram.progress import Progress
+from engram.recipes import Recipe
+from engram.study import metrics
+from engram.study.machine import describe_machine, threads, versions
+from engram.study.options import RunOptions
+
+RESULT = "result.json"
+CHECKPOINT = "checkpoint.safetensors"
+
+
+def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
+    """Do the run, or what is left of it, and return its result (also in `options.out`)."""
+    out = Path(options.out)
+    if (out / RESULT).exists() or (out / CHECKPOINT).exists():
+        if not options.resume:
+            raise InputError(
+                f"{out} already holds a run: add --resume to go on with it, or choose another --out."
+            )
+    if (out / RESULT).exists():
+        progress.say(f"{out / RESULT} is there already: this run is finished.")
+        return read_result(out / RESULT)
+    with threads(options.threads):
+        job = Run(recipe, options, progress)
+        if options.resume:
+            job.resume(out / CHECKPOINT)
+        result = job.work(out)
+    files.write_json(out / RESULT, result)
+    (out / CHECKPOINT).unlink(missing_ok=True)
+    return result
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    import json
+
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path} cannot be read as a result: {error}; delete it to run again.") from error
+    if not isinstance(result, dict):
+        raise FileError(f"{path} does not hold a result: delete it to run again.")
+    return result
+
+
+class Run:
+    """Owns the data, hands the tasks to a learner one by one, and measures after each."""
+
+    def __init__(self, recipe: Recipe, options: RunOptions, progress: Progress) -> None:
+        self.options = options
+        self.progress = progress
+        self.data = load(options.dataset, options.data_dir, quiet=options.quiet)
+        order = class_order(range(len(self.data.classes)), options.class_order_seed)
+        tasks = options.resolved_tasks()
+        self.groups = split_classes(order, tasks)
+        self.recipe = recipe
+        self.learner = Learner(
+            recipe, seed=options.seed, precision=options.precision, device=str(resolve_device(options.device))
+        )
+        # joint training sees one task that holds all classes, and is measured by the split it is compared with
+        self.lessons = [order] if recipe.keeps_data else self.groups
+        self.measured: dict[str, Any] = {"matrix": [], "drift": [], "projector_traces": [], "seconds": 0.0}
+        self.first_features: np.ndarray | None = None
+        self.started = time.perf_counter()
+
+    def work(self, out: Path) -> dict[str, Any]:
+        classes = [label for group in self.groups for label in group]
+        watch = RunWatch(self, out / CHECKPOINT)
+        for task in TaskStream(self.data.train, self.lessons, start=len(self.measured["matrix"])):
+            watch.task = task.index
+            self.progress.task(task.index, len(self.lessons))
+            self.learner.learn(task.x, task.y, classes if task.index == 0 else None, watch)
+            self.measure(task.index)
+            self.checkpoint(out / CHECKPOINT)
+        return self.result()
+
+    def measure(self, index: int) -> None:
+        """Accuracy on the test part of every task so far, drift of the first task's validation features, traces."""
+        last = len(self.groups) - 1 if self.recipe.keeps_data else index
+        row = [self.accuracy(self.data.test, group) for group in self.groups[: last + 1]]
+        self.measured["matrix"].append(row)
+        self.measured["projector_traces"].append(self.learner.projector_traces())
+        features = self.learner.features(self.data.validation.only(self.groups[0]).x)
+        if self.first_features is None:
+            self.first_features = features
+        else:
+            self.measured["drift"].append(metrics.feature_drift(self.first_features, features))
+        self.progress.measured(index, float(np.mean(row)))
+
+    def accuracy(self, part: Part, classes: list[int]) -> float:
+        chosen = part.only(classes)
+        return float((self.learner.predict(chosen.x) == chosen.y).mean())
+
+    def checkpoint(self, path: Path) -> None:
+        """Everything that the rest of the run depends on, in one file."""
+        state = self.learner.state()
+        if self.first_features is not None:
+            state.tensors["run.first_features"] = torch.from_numpy(self.first_features)
+        state.meta["run"] = self.identity()
+        state.meta["measured"] = self.measured | {"seconds": self.seconds()}
+        files.save(path, state.tensors, state.meta, kind="checkpoint")
+
+    def resume(self, path: Path) -> None:
+        if not path.exists():
+            self.progress.say(f"There is nothing to resume in {path.parent}: starting afresh.")
+            return
+        tensors, meta = files.load(path, kind="checkpoint")
+        theirs, ours = meta["run"], self.identity()
+        for key in ours:
+            if theirs.get(key) != ours[key]:
+                raise InputError(
+                    f"{path} belongs to a run with {key} {theirs.get(key)!r}, not {ours[key]!r}: "
+                    "resume with the same settings, or choose another --out."
+                )
+        features = tensors.pop("run.first_features", None)
+        self.first_features = None if features is None else features.numpy()
+        self.measured = meta["measured"]
+        self.learner.restore(State(tensors, meta))
+        self.progress.say(f"Resuming after {len(self.measured['matrix'])} finished tasks.")
+
+    def identity(self) -> dict[str, Any]:
+        """What makes this run this run: resuming with anything else would not give its numbers."""
+        options = self.options
+        return {
+            "recipe": self.recipe.name,
+            "dataset": options.dataset,
+            "tasks": len(self.groups),
+            "seed": options.seed,
+            "class_order_seed": options.class_order_seed,
+            "epochs": self.recipe.training.epochs,
+            "selection": options.selection,
+            "precision": options.precision,
+            "device": options.device,
+            "threads": torch.get_num_threads(),
+            "settings": json_plain(self.recipe.settings()),
+        }
+
+    def seconds(self) -> float:
+        return self.measured["seconds"] + time.perf_counter() - self.started
+
+    def result(self) -> dict[str, Any]:
+        predicted = self.learner.predict(self.data.test.x)
+        confusion = metrics.confusion_matrix(self.data.test.y, predicted, len(self.data.classes))
+        task_of = {label: index for index, group in enumerate(self.groups) for label in group}
+        accuracy, inter, inner = metrics.errors_by_task(confusion, [task_of[c] for c in range(len(task_of))])
+        matrix = self.measured["matrix"]
+        counts = [len(self.data.test.only(group)) for group in self.groups]
+        after = [accuracy] if self.recipe.keeps_data else metrics.accuracy_after_task(matrix, counts)
+        return {
+            **self.identity(),
+            "precision": self.learner.precision_,
+            "device": str(self.learner.device_),
+            "groups": self.groups,
+            "class_names": list(self.data.classes),
+            "samples": {part: len(getattr(self.data, part)) for part in ("train", "validation", "test")},
+            "accuracy": accuracy,
+            "inter_task_error": inter,
+            "inner_task_error": inner,
+            "accuracy_after_task": after,
+            "average_incremental_accuracy": float(np.mean(after)),
+            "forgetting": None if self.recipe.keeps_data else metrics.forgetting(matrix),
+            "matrix": matrix,
+            "drift": self.measured["drift"],
+            "confusion": confusion.tolist(),
+            "projector_traces": self.measured["projector_traces"],
+            "seconds": self.seconds(),
+            "versions": versions(),
+            "machine": describe_machine(),
+        }
+
+
+class RunWatch(Watch):
+    """Shows the progress, writes checkpoints, and scores epochs where the protocol selects among them."""
+
+    def __init__(self, job: Run, path: Path) -> None:
+        self.job = job
+        self.path = path
+        self.task = 0
+        self.saved = time.perf_counter()
+
+    def stepped(self, position: Position) -> None:
+        self.job.progress.stepped(position)
+        if time.perf_counter() - self.saved >= self.job.options.checkpoint_seconds:
+            self.job.checkpoint(self.path)
+            self.saved = time.perf_counter()
+
+    def score_epoch(self) -> float | None:
+        job = self.job
+        if job.options.selection == "last":
+            return None
+        first = self.task if job.options.selection == "current" else 0
+        groups = job.lessons[first : self.task + 1]
+        return job.accuracy(job.data.validation, [label for group in groups for label in group])
+
+
+def json_plain(value: Any) -> Any:
+    """As it looks after a round trip through JSON, where tuples are lists."""
+    if isinstance(value, dict):
+        return {key: json_plain(item) for key, item in value.items()}
+    return [json_plain(item) for item in value] if isinstance(value, list | tuple) else value

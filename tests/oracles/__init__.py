@@ -1,0 +1,1 @@
+"""Slow, plain, independent versions of what the package computes."""
