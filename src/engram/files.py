@@ -197,8 +197,7 @@ def _refuse_foreign(source: Path) -> NoReturn:
 
 def _refuse_damaged(source: Path) -> NoReturn:
     raise FileError(
-        f"{source} is damaged, since its content does not match its checksum: use another copy, or save it "
-        f"again."
+        f"{source} is damaged, since its content does not match its checksum: use another copy, or save it again."
     ) from None
 
 

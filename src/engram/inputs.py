@@ -47,9 +47,7 @@ class InputForm:
                 raise InputError(
                     f"X has {x.shape[1]} features, but Learner is expecting {self.shape[0]} features as input."
                 )
-            raise InputError(
-                f"X has the shape {x.shape}, but the first task had {self.layout} inputs of {wanted}."
-            )
+            raise InputError(f"X has the shape {x.shape}, but the first task had {self.layout} inputs of {wanted}.")
         return found
 
 

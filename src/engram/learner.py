@@ -55,7 +55,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         self.recipe = recipe
         self.epochs = epochs
         self.seed = seed
-        self.precision = precision
+        self.precision: Precision = precision
         self.device = device
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -79,9 +79,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "method_"):
             self._start(InputForm.of(x), [] if classes is None else check_classes(classes))
         elif classes is not None and set(check_classes(classes)) != set(self.columns_):
-            raise InputError(
-                "classes differs from that of the first call: leave it out after the first call."
-            )
+            raise InputError("classes differs from that of the first call: leave it out after the first call.")
         rows = self.form_.arrange(x)
         lesson = self._lesson(rows, labels)
         self.method_.learn(lesson, watch)
@@ -212,9 +210,7 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _set_classes(self) -> None:
         ordered = sorted(self.columns_)
-        self.classes_ = np.asarray(
-            ordered, dtype=self.label_type_ if self.label_type_.kind not in "SU" else None
-        )
+        self.classes_ = np.asarray(ordered, dtype=self.label_type_ if self.label_type_.kind not in "SU" else None)
         position = {label: index for index, label in enumerate(self.columns_)}
         self.order_ = [position[label] for label in ordered]
 

@@ -32,9 +32,10 @@ class ProtectedLayer(ABC):
     """A layer, its projectors (one per group) and the passes recorded since the last step."""
 
     module: nn.Linear | nn.Conv1d | nn.Conv2d
-    projectors: list[Projector]
 
-    def __init__(self) -> None:
+    def __init__(self, dim: int, groups: int, weight: Tensor, dtype: torch.dtype | None) -> None:
+        dtype = dtype or (torch.float64 if weight.dtype == torch.float64 else torch.float32)
+        self.projectors = [Projector(dim, dtype, weight.device) for _ in range(groups)]
         self.records: list[Record] = []
 
     @abstractmethod
@@ -49,11 +50,11 @@ class ProtectedLayer(ABC):
     def record(self, x: Tensor, output: Tensor) -> None:
         """Remember what a forward pass in training has seen."""
 
-    def defer(self, x: Tensor) -> None:
+    def defer(self, x: Tensor) -> None:  # noqa: B027 (a convolution has nothing to do here)
         """Called before a recorded forward pass."""
 
-    def after_forward(self) -> None:
-        """Called after every forward pass, whether or not it failed."""
+    def after_forward(self) -> None:  # noqa: B027
+        """Called after every recorded forward pass, whether or not it failed."""
 
     def absorb(self, alpha: float) -> None:
         """Absorb every recorded pass, whether or not a backward pass came by."""
@@ -84,9 +85,7 @@ class ProtectedLayer(ABC):
             by_shape.setdefault(record.mean.shape, []).append(record)
         for alike in by_shape.values():
             total = sum(record.count for record in alike)
-            mean = sum(
-                (r.mean * (r.count / total) for r in alike[1:]), alike[0].mean * (alike[0].count / total)
-            )
+            mean = sum((r.mean * (r.count / total) for r in alike[1:]), alike[0].mean * (alike[0].count / total))
             for projector, rows in zip(self.projectors, self.rows(mean), strict=True):
                 projector.update(rows, alpha)
 
@@ -112,13 +111,11 @@ class ProtectedLinear(ProtectedLayer):
     """Projects δᵀX as δᵀ(XP) where the batch is smaller than the layer: exact, and far cheaper than (δᵀX)P."""
 
     def __init__(self, module: nn.Linear, dtype: torch.dtype | None, lazy: bool) -> None:
-        super().__init__()
+        dim = module.in_features + (module.bias is not None)
+        super().__init__(dim, 1, module.weight, dtype)
         self.module = module
         self.lazy = lazy
-        dim = module.in_features + (module.bias is not None)
-        projector = Projector(dim, dtype or _projector_dtype(module.weight), module.weight.device)
-        self.projectors = [projector]
-        probe = torch.rand(dim, generator=torch.Generator().manual_seed(dim), dtype=projector.dtype) + 0.5
+        probe = torch.rand(dim, generator=torch.Generator().manual_seed(dim), dtype=self.projectors[0].dtype) + 0.5
         self._probe = probe.to(module.weight.device)
         self._deferred = False
 
@@ -137,9 +134,7 @@ class ProtectedLinear(ProtectedLayer):
     def record(self, x: Tensor, output: Tensor) -> None:
         rows = x.detach().reshape(-1, x.shape[-1])
         mean = rows.mean(0, dtype=self.projectors[0].dtype)
-        self._remember(
-            Record(mean, len(rows), rows if self._few(x) else None, deferred=self._deferred), output
-        )
+        self._remember(Record(mean, len(rows), rows if self._few(x) else None, deferred=self._deferred), output)
 
     def after_forward(self) -> None:
         if self._deferred:
@@ -176,7 +171,7 @@ class ProtectedLinear(ProtectedLayer):
         if any(record.delta is None for record in records):
             return False
         if gradient is None:
-            return bool(deferred) and len(deferred) == len(records)
+            return len(deferred) == len(records) > 0
         if deferred or not records:
             return False
         # one product with a fixed vector tells, at the price of one pass over the gradient
@@ -200,7 +195,7 @@ class ProtectedLinear(ProtectedLayer):
             self._set_gradient(left @ right)
 
     def _few(self, x: Tensor) -> bool:
-        return x.numel() // x.shape[-1] < self.module.out_features
+        return x.numel() // x.shape[-1] < len(self.module.weight)
 
     def _require_gradients(self, yes: bool) -> None:
         for parameter in self.module.parameters(recurse=False):
@@ -212,14 +207,14 @@ class ProtectedLinear(ProtectedLayer):
 
 class ProtectedConv(ProtectedLayer):
     def __init__(self, module: nn.Conv1d | nn.Conv2d, patch_stride: int, dtype: torch.dtype | None) -> None:
-        super().__init__()
+        dim = module.weight[0].numel() + (module.bias is not None)
+        super().__init__(dim, module.groups, module.weight, dtype)
         self.module = module
+        self.groups = module.groups
+        self.padding, self.pad_mode = _padding(module), _pad_mode(module)
         self.kernel = _pair(module.kernel_size)
         self.dilation = _pair(module.dilation)
         self.stride = (patch_stride, patch_stride) if patch_stride else self.kernel
-        dtype = dtype or _projector_dtype(module.weight)
-        dim = module.weight[0].numel() + (module.bias is not None)
-        self.projectors = [Projector(dim, dtype, module.weight.device) for _ in range(module.groups)]
 
     def record(self, x: Tensor, output: Tensor) -> None:
         batched = x.detach() if x.ndim == self.module.weight.ndim else x.detach()[None]
@@ -227,11 +222,11 @@ class ProtectedConv(ProtectedLayer):
         self._remember(Record(mean, len(batched), None), output)
 
     def rows(self, mean: Tensor) -> list[Tensor]:
-        padded = F.pad(mean[None], _padding(self.module), mode=_pad_mode(self.module))
+        padded = F.pad(mean[None], self.padding, mode=self.pad_mode)
         if padded.ndim == 3:
             padded = padded[:, :, None]
         columns = F.unfold(padded, self.kernel, dilation=self.dilation, stride=self.stride)[0]
-        patches = columns.T.reshape(columns.shape[1], self.module.groups, -1)
+        patches = columns.T.reshape(columns.shape[1], self.groups, -1)
         if self.module.bias is not None:
             patches = torch.cat([patches, patches.new_ones(*patches.shape[:2], 1)], 2)
         return list(patches.unbind(1))
@@ -243,14 +238,8 @@ class ProtectedConv(ProtectedLayer):
             return
         if alpha is not None:
             self._absorb(records, alpha)
-        parts = gradient.chunk(self.module.groups)
-        self._set_gradient(
-            torch.cat([p.project(part) for p, part in zip(self.projectors, parts, strict=True)])
-        )
-
-
-def _projector_dtype(weight: Tensor) -> torch.dtype:
-    return torch.float64 if weight.dtype == torch.float64 else torch.float32
+        parts = gradient.chunk(self.groups)
+        self._set_gradient(torch.cat([p.project(part) for p, part in zip(self.projectors, parts, strict=True)]))
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

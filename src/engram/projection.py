@@ -21,9 +21,7 @@ class Projector:
     The result equals one rank-1 update per row, P ← P - kkᵀ/(α + rᵀk) with k = Pr, in any order.
     """
 
-    def __init__(
-        self, dim: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
-    ) -> None:
+    def __init__(self, dim: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None) -> None:
         if dim < 1:
             raise InputError(f"A projector needs a dimension of at least 1, not {dim}.")
         self.dim = dim
@@ -74,11 +72,7 @@ class Projector:
 
     def restore(self, state: dict[str, Tensor]) -> None:
         base, pending = state["base"], state["pending"]
-        if (
-            base.shape != self.base.shape
-            or pending.shape[1:] != (self.dim,)
-            or len(pending) > len(self.pending)
-        ):
+        if base.shape != self.base.shape or pending.shape[1:] != (self.dim,) or len(pending) > len(self.pending):
             raise FileError(f"The saved projector does not fit a layer of {self.dim} inputs.")
         self.base.copy_(base)
         self.used = len(pending)

@@ -21,8 +21,8 @@ class Recipe:
     ingredients: Mapping[str, IngredientSettings] = field(default_factory=dict)
     """settings by group name; their order is the order of the ingredients' edits"""
     method: Literal["gradient", "joint"] = "gradient"
-    training: TrainingSettings = TrainingSettings()
-    network: NetworkSettings = NetworkSettings()
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    network: NetworkSettings = field(default_factory=NetworkSettings)
 
     @property
     def keeps_data(self) -> bool:

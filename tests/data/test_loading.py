@@ -49,9 +49,7 @@ def test_the_digits_are_built_in(cache: Path) -> None:
     assert not cache.exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"), [("CIFAR-10", "did you mean cifar10"), ("imagenet", "known are digits, ")]
-)
+@pytest.mark.parametrize(("name", "hint"), [("CIFAR-10", "did you mean cifar10"), ("imagenet", "known are digits, ")])
 def test_an_unknown_set_is_refused(name: str, hint: str) -> None:
     with pytest.raises(InputError, match=hint):
         load(name)
@@ -99,15 +97,11 @@ def test_nothing_is_downloaded_into_a_named_folder(tmp_path: Path, server: Serve
 def test_a_damaged_file_in_a_named_folder_is_not_to_be_downloaded(tmp_path: Path, shrink: Shrink) -> None:
     folder = write_cifar(tmp_path, shrink("cifar10"))
     (folder / "test_batch.bin").unlink()
-    with pytest.raises(
-        DataError, match=r"test_batch\.bin is missing: put the official files of cifar10 there"
-    ):
+    with pytest.raises(DataError, match=r"test_batch\.bin is missing: put the official files of cifar10 there"):
         load("cifar10", data_dir=tmp_path)
 
 
-def test_cifar_is_downloaded_once_into_the_cache(
-    tmp_path: Path, server: Server, shrink: Shrink, cache: Path
-) -> None:
+def test_cifar_is_downloaded_once_into_the_cache(tmp_path: Path, server: Server, shrink: Shrink, cache: Path) -> None:
     server.content = packed_cifar(write_cifar(tmp_path, small("cifar10")))
     info = shrink("cifar10", sources=(source_of(server, "cifar-10-binary.tar.gz"),))
     check(load("cifar10", quiet=True), info)
@@ -123,9 +117,7 @@ def test_cifar_is_downloaded_once_into_the_cache(
     check(load("cifar10", quiet=True), info)
 
 
-def test_runs_started_together_download_once(
-    tmp_path: Path, server: Server, shrink: Shrink, cache: Path
-) -> None:
+def test_runs_started_together_download_once(tmp_path: Path, server: Server, shrink: Shrink, cache: Path) -> None:
     server.content = packed_cifar(write_cifar(tmp_path, small("cifar10")))
     info = shrink("cifar10", sources=(source_of(server, "cifar-10-binary.tar.gz"),))
     with ThreadPoolExecutor(3) as runs:
@@ -134,9 +126,7 @@ def test_runs_started_together_download_once(
     assert len(server.seen) == 1
 
 
-def test_svhn_downloads_only_what_is_missing(
-    tmp_path: Path, server: Server, shrink: Shrink, cache: Path
-) -> None:
+def test_svhn_downloads_only_what_is_missing(tmp_path: Path, server: Server, shrink: Shrink, cache: Path) -> None:
     info = small("svhn")
     made = write_svhn(tmp_path / "made", info)
     cached = write_svhn(cache / "svhn", info)

@@ -62,9 +62,7 @@ def definition(true: Sequence[int], predicted: Sequence[int], task_of: Sequence[
     samples=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=60),
     task_of=st.lists(st.integers(0, 2), min_size=5, max_size=5),
 )
-def test_errors_follow_the_definition_and_sum_to_one(
-    samples: list[tuple[int, int]], task_of: list[int]
-) -> None:
+def test_errors_follow_the_definition_and_sum_to_one(samples: list[tuple[int, int]], task_of: list[int]) -> None:
     true, predicted = zip(*samples, strict=True)
     accuracy, inter, inner = metrics.errors_by_task(metrics.confusion_matrix(true, predicted, 5), task_of)
     assert (inter, inner) == pytest.approx(definition(true, predicted, task_of), abs=1e-15)
@@ -77,9 +75,7 @@ def test_one_task_has_no_inter_task_error_and_single_class_tasks_no_inner_one() 
     assert metrics.errors_by_task(confusion, [0, 1])[2] == 0
 
 
-@pytest.mark.parametrize(
-    ("confusion", "task_of"), [([[1, 0], [0, 1]], [0]), ([[1, 0]], [0]), ([[0]], [0]), ([], [])]
-)
+@pytest.mark.parametrize(("confusion", "task_of"), [([[1, 0], [0, 1]], [0]), ([[1, 0]], [0]), ([[0]], [0]), ([], [])])
 def test_a_confusion_without_meaning(confusion: Any, task_of: list[int]) -> None:
     with pytest.raises(InputError):
         metrics.errors_by_task(confusion, task_of)
@@ -101,9 +97,7 @@ def test_forgetting_by_hand() -> None:
 
 
 def test_forgetting_counts_from_the_best_not_the_first() -> None:
-    assert metrics.forgetting([[0.5], [0.8, 1.0], [0.4, 1.0, 1.0]]) == pytest.approx(
-        (0.4 + 0.0) / 2, abs=1e-15
-    )
+    assert metrics.forgetting([[0.5], [0.8, 1.0], [0.4, 1.0, 1.0]]) == pytest.approx((0.4 + 0.0) / 2, abs=1e-15)
 
 
 def test_a_single_task_forgets_nothing_that_could_be_measured() -> None:

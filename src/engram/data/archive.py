@@ -36,9 +36,7 @@ def _copy_members(archive: Path, whole: Path, names: dict[str, str]) -> None:
                         shutil.copyfileobj(source, target)
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.errno:
-            raise DataError(
-                f"{archive} could not be unpacked ({error}): make room for it and run again"
-            ) from None
+            raise DataError(f"{archive} could not be unpacked ({error}): make room for it and run again") from None
         raise DataError(f"{archive} is truncated or no .tar.gz archive ({error}): {AGAIN}") from None
 
 

@@ -64,9 +64,7 @@ def _records_of(path: Path, count: int, size: int, way_out: str) -> np.ndarray:
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read ({error}): {way_out}") from None
     if found % size:
-        raise DataError(
-            f"{path} is truncated or no such file: {found} bytes are no whole records of {size}: {way_out}"
-        )
+        raise DataError(f"{path} is truncated or no such file: {found} bytes are no whole records of {size}: {way_out}")
     raise DataError(f"{path} has {found // size} records instead of {count}: {way_out}")
 
 

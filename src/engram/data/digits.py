@@ -19,7 +19,5 @@ def read_digits(folder: Path, info: SetInfo, way_out: str) -> tuple[Part, Part, 
     grey, labels = load_digits(return_X_y=True)
     x = np.rint(grey * (255 / BRIGHTEST)).astype(np.uint8).reshape(-1, *info.shape)
     y = np.asarray(labels, np.int64)
-    train, test = train_test_split(
-        np.arange(len(y)), test_size=info.test, random_state=SPLIT_SEED, stratify=y
-    )
+    train, test = train_test_split(np.arange(len(y)), test_size=info.test, random_state=SPLIT_SEED, stratify=y)
     return Part(x[train], y[train]), Part(x[test], y[test]), tuple(map(str, range(info.classes)))

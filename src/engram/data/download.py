@@ -41,9 +41,7 @@ def fetch(url: str, sha256: str, target: Path, quiet: bool = False, patience: Pa
             f"the file from {url} had a wrong checksum and was deleted: run again to download it afresh"
         ) from None
     except OSError as error:
-        raise DownloadError(
-            f"{target} cannot be written ({error}): make room or the folder writable"
-        ) from None
+        raise DownloadError(f"{target} cannot be written ({error}): make room or the folder writable") from None
     return target
 
 

@@ -24,9 +24,7 @@ READERS: Mapping[str, Reader] = {
 }
 
 
-def load(
-    name: str, data_dir: str | Path | None = None, download: bool = True, quiet: bool = False
-) -> DataSet:
+def load(name: str, data_dir: str | Path | None = None, download: bool = True, quiet: bool = False) -> DataSet:
     """Read a data set from `data_dir`, else from the folder in ENGRAM_DATA, else from the download cache."""
     info = set_info(name)
     folder, way_out = _locate(info, named_folder(data_dir), download, quiet)
@@ -49,9 +47,7 @@ def _in_cache(info: SetInfo, cache: Path, download: bool, quiet: bool) -> Path:
     if not missing_files(info, folder):
         return folder
     if not download:
-        raise DataError(
-            f"{info.name} is not in {folder}: allow the download, or name the folder that holds it"
-        )
+        raise DataError(f"{info.name} is not in {folder}: allow the download, or name the folder that holds it")
     with _one_at_a_time(cache):
         if missing_files(info, folder):
             _download(info, cache, quiet)
@@ -80,9 +76,7 @@ def _one_at_a_time(cache: Path) -> Iterator[None]:
         cache.mkdir(parents=True, exist_ok=True)
         lock = open(cache / ".lock", "w")  # noqa: SIM115
     except OSError as error:
-        raise DataError(
-            f"the cache {cache} cannot be written ({error}): name a folder with ENGRAM_DATA"
-        ) from None
+        raise DataError(f"the cache {cache} cannot be written ({error}): name a folder with ENGRAM_DATA") from None
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

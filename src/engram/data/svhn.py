@@ -25,18 +25,14 @@ def read_mat(path: Path, count: int, shape: tuple[int, int, int], way_out: str) 
     wanted = (height, width, channels, count)
     if images.dtype != np.uint8 or images.shape != wanted:
         found = f"{images.dtype} {' x '.join(map(str, images.shape))}"
-        raise DataError(
-            f"{path} has images of {found} instead of uint8 {' x '.join(map(str, wanted))}: {way_out}"
-        )
+        raise DataError(f"{path} has images of {found} instead of uint8 {' x '.join(map(str, wanted))}: {way_out}")
     y = _digits(path, labels, count, way_out)
     return Part(np.ascontiguousarray(images.transpose(3, 2, 0, 1)), y)
 
 
 def _digits(path: Path, labels: np.ndarray, count: int, way_out: str) -> np.ndarray:
     if labels.dtype.kind not in "iuf" or labels.size != count:
-        raise DataError(
-            f"{path} has {labels.size} labels of {labels.dtype} instead of {count} numbers: {way_out}"
-        )
+        raise DataError(f"{path} has {labels.size} labels of {labels.dtype} instead of {count} numbers: {way_out}")
     present = set(labels.ravel().tolist())
     if present - set(range(1, 11)):
         wrong = next(iter(present - set(range(1, 11))))

@@ -33,9 +33,7 @@ class Part:
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
-            raise InputError(
-                f"{len(self.x)} samples came with {len(self.y)} labels: give one label per sample"
-            )
+            raise InputError(f"{len(self.x)} samples came with {len(self.y)} labels: give one label per sample")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -112,9 +110,7 @@ class TaskStream(Iterator[Task]):
 
     def __iter__(self) -> Self:
         if self._ended:
-            raise InputError(
-                "this stream has handed out all of its tasks: make a new TaskStream to start over"
-            )
+            raise InputError("this stream has handed out all of its tasks: make a new TaskStream to start over")
         return self
 
     def __next__(self) -> Task:
@@ -132,9 +128,7 @@ def _check_groups(part: Part, groups: Sequence[Sequence[int]]) -> None:
     labels = _distinct([label for group in groups for label in group])
     without = sorted(set(labels) - set(part.y.tolist()))
     if without:
-        raise InputError(
-            f"class {without[0]!r} has no samples: leave it out of the tasks or add samples of it"
-        )
+        raise InputError(f"class {without[0]!r} has no samples: leave it out of the tasks or add samples of it")
 
 
 def _distinct(classes: Sequence[ClassT]) -> list[ClassT]:

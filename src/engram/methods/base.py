@@ -31,11 +31,7 @@ class State:
 
     def take(self, prefix: str) -> dict[str, Tensor]:
         start = f"{prefix}."
-        return {
-            name.removeprefix(start): tensor
-            for name, tensor in self.tensors.items()
-            if name.startswith(start)
-        }
+        return {name.removeprefix(start): tensor for name, tensor in self.tensors.items() if name.startswith(start)}
 
 
 @dataclass(frozen=True)

@@ -84,14 +84,10 @@ class GradientMethod:
         steps = -(-len(lesson.y) // self.batch_size)
         epochs = self.settings.epochs
         worst = torch.zeros((), device=self.device)
-        for index, (x, y) in enumerate(
-            self.batches(lesson, training.epoch, skip=training.step), training.step
-        ):
+        for index, (x, y) in enumerate(self.batches(lesson, training.epoch, skip=training.step), training.step):
             torch.manual_seed(seed_for(self.seed, lesson.index, "step", training.epoch, index))
             progress = (training.epoch + index / steps) / epochs
-            loss = self._train_step(
-                training.optimizer, x, y, Step(lesson.index, training.epoch, index, progress)
-            )
+            loss = self._train_step(training.optimizer, x, y, Step(lesson.index, training.epoch, index, progress))
             worst = torch.maximum(worst, loss)
             training.step = index + 1
             watch.stepped(Position(training.epoch, epochs, index + 1, steps, len(y)))

@@ -69,4 +69,7 @@ def build_network(shape: tuple[int, ...], classes: int, settings: NetworkSetting
     else:
         extractor = mlp_extractor(shape[0], settings.hidden)
     network = Network(extractor, settings.hidden, classes)
-    return network.to(memory_format=torch.channels_last) if len(shape) == 3 else network
+    for parameter in network.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return network

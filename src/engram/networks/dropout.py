@@ -29,9 +29,7 @@ class Dropout(nn.Module):
 def keep_mask(like: Tensor, p: float) -> Tensor:
     """A random boolean mask of like's shape and memory layout, False with probability p."""
     seed = int(torch.randint(2**62, ()))
-    words = np.random.Generator(np.random.SFC64(seed)).integers(
-        0, 2**64, size=-(-like.numel() // 4), dtype=np.uint64
-    )
+    words = np.random.Generator(np.random.SFC64(seed)).integers(0, 2**64, size=-(-like.numel() // 4), dtype=np.uint64)
     bits = torch.from_numpy(words.view(np.int16)[: like.numel()])
     mask = torch.empty_like(like, dtype=torch.bool)
     # filled in memory order: a channels-last mask is a view of the same flat storage

@@ -29,9 +29,7 @@ def confusion_matrix(true: ArrayLike, predicted: ArrayLike, classes: int) -> NDA
     """Counts samples by [true class, predicted class]; classes are numbered from 0."""
     rows, columns = _labels(true, classes, "true"), _labels(predicted, classes, "predicted")
     if rows.shape != columns.shape:
-        raise InputError(
-            f"There are {len(rows)} true and {len(columns)} predicted labels: give one for each sample."
-        )
+        raise InputError(f"There are {len(rows)} true and {len(columns)} predicted labels: give one for each sample.")
     counts = np.bincount(rows * classes + columns, minlength=classes * classes)
     return counts.reshape(classes, classes).astype(np.int64)
 
@@ -64,13 +62,9 @@ def accuracy_after_task(matrix: Matrix, test_counts: Sequence[int]) -> list[floa
     """
     _check_triangle(matrix)
     if len(test_counts) < len(matrix):
-        raise InputError(
-            f"{len(matrix)} tasks have only {len(test_counts)} test counts: give one for each task."
-        )
+        raise InputError(f"{len(matrix)} tasks have only {len(test_counts)} test counts: give one for each task.")
     if any(count <= 0 for count in test_counts):
-        raise InputError(
-            f"The test counts are {list(test_counts)}: every task needs at least one test sample."
-        )
+        raise InputError(f"The test counts are {list(test_counts)}: every task needs at least one test sample.")
     return [float(np.average(row, weights=test_counts[: len(row)])) for row in matrix]
 
 
@@ -114,8 +108,7 @@ def _labels(values: ArrayLike, classes: int, name: str) -> NDArray[np.int64]:
         )
     if labels.min() < 0 or labels.max() >= classes:
         raise InputError(
-            f"The {name} labels run from {labels.min()} to {labels.max()}: they must lie between 0 and "
-            f"{classes - 1}."
+            f"The {name} labels run from {labels.min()} to {labels.max()}: they must lie between 0 and {classes - 1}."
         )
     return labels.astype(np.int64)
 
@@ -123,6 +116,4 @@ def _labels(values: ArrayLike, classes: int, name: str) -> NDArray[np.int64]:
 def _check_triangle(matrix: Matrix) -> None:
     lengths = [len(row) for row in matrix]
     if not lengths or lengths != list(range(1, len(lengths) + 1)):
-        raise InputError(
-            f"The accuracy matrix has rows of lengths {lengths}: row i must hold the tasks 0..i."
-        )
+        raise InputError(f"The accuracy matrix has rows of lengths {lengths}: row i must hold the tasks 0..i.")

@@ -28,11 +28,8 @@ CHECKPOINT = "checkpoint.safetensors"
 def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
     """Do the run, or what is left of it, and return its result (also in `options.out`)."""
     out = Path(options.out)
-    if (out / RESULT).exists() or (out / CHECKPOINT).exists():
-        if not options.resume:
-            raise InputError(
-                f"{out} already holds a run: add --resume to go on with it, or choose another --out."
-            )
+    if not options.resume and ((out / RESULT).exists() or (out / CHECKPOINT).exists()):
+        raise InputError(f"{out} already holds a run: add --resume to go on with it, or choose another --out.")
     if (out / RESULT).exists():
         progress.say(f"{out / RESULT} is there already: this run is finished.")
         return read_result(out / RESULT)
