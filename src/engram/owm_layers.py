@@ -126,7 +126,7 @@ class ProtectedLinear(ProtectedLayer):
             and self._few(x)
             and x.requires_grad
             and torch.is_grad_enabled()
-            and self.module.weight.requires_grad
+            and all(parameter.requires_grad for parameter in self.module.parameters(recurse=False))
         )
         if self._deferred:
             self._require_gradients(False)
