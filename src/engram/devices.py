@@ -16,12 +16,14 @@ def resolve_device(device: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise InputError(f"There is no device {device!r}: use auto, cpu or cuda.") from None
     if resolved.type not in ("cpu", "cuda"):
         raise InputError(f"Engram runs on cpu and cuda, not on {device!r}.")
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise InputError(f"Device {device!r} was asked for, but torch finds no GPU here: use cpu or auto.")
+    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
+        raise InputError(f"There is no device {device!r}: this machine has {torch.cuda.device_count()} GPU(s).")
     return resolved
 
 

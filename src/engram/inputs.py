@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.exceptions import DataConversionWarning
 
 from engram.errors import InputError
 
@@ -41,7 +45,8 @@ class InputForm:
         if self.layout == "channels last" and x.ndim == 4:
             found = x.transpose(0, 3, 1, 2)
         if found.shape[1:] != self.shape:
-            wanted = " x ".join(map(str, self.shape))
+            turned = self.shape[1:] + self.shape[:1] if self.layout == "channels last" else self.shape
+            wanted = " x ".join(map(str, turned))
             if self.layout == "table" and x.ndim == 2:
                 # the wording that scikit-learn's own checks look for
                 raise InputError(
@@ -53,11 +58,15 @@ class InputForm:
 
 def check_inputs(x: Any) -> np.ndarray:
     """x as an array of uint8, or of finite float32 numbers."""
-    array = np.asarray(x)
-    if array.dtype == object or array.dtype.kind in "OSUMmcV":
+    array = _as_array(x, "X")
+    if array.dtype.kind == "c":
+        raise InputError("Complex data not supported: give X as real numbers, say np.abs(X).")
+    if array.dtype.kind in "mMV":
+        raise InputError(f"X must hold numbers, but has the type {array.dtype}.")
+    if array.dtype.kind in "OSU":
         try:
             array = array.astype(np.float32)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError(f"X must hold numbers, but has the type {array.dtype}.") from None
     if array.ndim < 2:
         raise InputError(
@@ -65,9 +74,8 @@ def check_inputs(x: Any) -> np.ndarray:
             "Reshape your data, with X.reshape(1, -1) if it is a single sample."
         )
     if 0 in array.shape:
-        raise InputError(
-            f"X has the shape {array.shape}: 0 sample(s) or 0 feature(s) where a minimum of 1 is required."
-        )
+        missing = "sample(s)" if len(array) == 0 else "feature(s)"
+        raise InputError(f"X has 0 {missing} (shape={array.shape}) while a minimum of 1 is required.")
     if array.dtype == np.uint8:
         return np.ascontiguousarray(array)
     with np.errstate(over="ignore"):
@@ -79,8 +87,12 @@ def check_inputs(x: Any) -> np.ndarray:
 
 def check_labels(y: Any, samples: int) -> np.ndarray:
     """y as a one-dimensional array of numbers or strings, one per sample."""
+    if y is None:
+        raise InputError("Learner requires y to be passed, but the target y is None: give one label per sample.")
     labels = _as_labels(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
+        message = "A column-vector y was passed when a 1d array was expected: pass y.ravel()."
+        warnings.warn(message, DataConversionWarning, stacklevel=4)
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise InputError(f"y has the shape {labels.shape}: give one label per sample.")
@@ -91,9 +103,9 @@ def check_labels(y: Any, samples: int) -> np.ndarray:
 
 def check_classes(classes: Any) -> list[Any]:
     """The classes as a list without repetition, numbers or strings."""
-    labels = _as_labels(classes)
+    labels = _as_labels([] if isinstance(classes, str | Set) else classes)
     if labels.ndim != 1 or not len(labels):
-        raise InputError("classes must be a list of at least one label.")
+        raise InputError("classes must be a list of at least one label, such as [0, 1, 2].")
     listed = labels.tolist()
     if len(set(listed)) < len(listed):
         raise InputError("classes lists a label twice: list each once.")
@@ -106,16 +118,25 @@ def same_kind(known: list[Any], new: list[Any]) -> None:
         raise InputError("Labels mix numbers and strings: use one kind for all classes.")
 
 
+def _as_array(values: Any, name: str) -> np.ndarray:
+    if issparse(values):
+        raise InputError(f"Sparse data is not supported: give {name} as a dense array, with {name}.toarray().")
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors on a GPU or with gradients
+        raise InputError(f"{name} cannot be read as an array: {error}") from None
+
+
 def _as_labels(y: Any) -> np.ndarray:
-    values = np.asarray(y)
+    values = _as_array(y, "y")
     if values.dtype == object or (values.dtype.kind in "SU" and not isinstance(y, np.ndarray)):
         # np.asarray would turn [1, "a"] into two strings
         listed = np.asarray(y, dtype=object).ravel().tolist()
         same_kind([], listed)
         if any(not isinstance(label, str | int | float | np.generic) for label in listed):
-            raise InputError("Labels must be numbers or strings.")
+            raise InputError("Labels must be numbers or strings: give one per sample.")
         values = np.asarray(listed).reshape(np.shape(np.asarray(y, dtype=object)))
-    if values.dtype.kind not in "biufSU":
+    if values.dtype.kind not in "biufU":
         raise InputError(f"Labels must be numbers or strings, not {values.dtype}.")
     if values.dtype.kind == "f":
         if not np.isfinite(values).all():

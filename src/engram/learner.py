@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import operator
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -60,15 +65,17 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Forget everything, then learn this as the first task."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        return self.partial_fit(X, y)
+        with self._all_or_nothing():
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+            return self.partial_fit(X, y)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn one further task.
 
         With `classes` given at the first call, the head has its full width from the start; otherwise it grows with
-        each new class. Nothing of X and y is kept (recipe "joint" apart).
+        each new class. Nothing of X and y is kept (recipe "joint" apart). A call that fails or is interrupted leaves
+        the learner as it was.
         """
         return self.learn(X, y, classes, Watch())
 
@@ -76,19 +83,22 @@ class Learner(ClassifierMixin, BaseEstimator):
         """`partial_fit` with somebody looking on."""
         x = check_inputs(X)
         labels = check_labels(y, len(x))
-        if not hasattr(self, "method_"):
-            self._start(InputForm.of(x), [] if classes is None else check_classes(classes))
-        elif classes is not None and set(check_classes(classes)) != set(self.columns_):
-            raise InputError("classes differs from that of the first call: leave it out after the first call.")
-        rows = self.form_.arrange(x)
-        lesson = self._lesson(rows, labels)
-        self.method_.learn(lesson, watch)
-        self.tasks_ = lesson.index + 1
+        with self._all_or_nothing():
+            if not hasattr(self, "method_"):
+                self._start(InputForm.of(x), [] if classes is None else check_classes(classes))
+            elif classes is not None and set(check_classes(classes)) != set(self.columns_):
+                raise InputError("classes differs from that of the first call: leave it out after the first call.")
+            rows = self.form_.arrange(x)
+            self._go_on_or_begin(x, labels)
+            lesson = self._lesson(rows, labels)
+            self.method_.learn(lesson, watch)
+            self.tasks_, self.under_way_ = lesson.index + 1, None
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each sample, among the classes learnt so far."""
-        return self.classes_[self._class_scores(X).argmax(1)]
+        scores = self._class_scores(X)
+        return self.classes_[scores.argmax(1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities in the order of `classes_`; 0 for classes that were announced but not learnt yet."""
@@ -98,15 +108,16 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def features(self, X: Any) -> np.ndarray:
         """What the head sees of each sample."""
-        return self.method_.features(self._tensor(X)).cpu().numpy()
+        x = self._tensor(X)
+        return self.method_.features(x).cpu().numpy()
 
     def projector_traces(self) -> dict[str, float]:
         """For recipes with OWM: the share of each layer's input space that is still free."""
+        self._check_fitted()
         return self.method_.traces()
 
     def save(self, path: str | Path) -> None:
         """Write the learner to one file, whole or not at all."""
-        self._check_fitted()
         state = self.state()
         files.save(path, state.tensors, state.meta, kind="model")
 
@@ -124,16 +135,18 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def state(self) -> State:
         """All that the learner's future depends on, also in the middle of a task."""
+        self._check_fitted()
         state = self.method_.state()
         state.meta |= {
             "recipe": self.recipe_.name,
             "settings": self.recipe_.settings(),
-            "parameters": {"seed": self.seed, "precision": self.precision, "device": self.device},
+            "parameters": {"seed": self.seed_, "precision": self.precision, "device": str(self.device)},
             "form": {"layout": self.form_.layout, "shape": list(self.form_.shape)},
             "columns": self.columns_,
             "seen": self.seen_,
             "announced": self.announced_,
             "tasks": self.tasks_,
+            "under_way": self.under_way_,
             "label_type": self.label_type_.str,
         }
         return state
@@ -145,18 +158,53 @@ class Learner(ClassifierMixin, BaseEstimator):
         self._start(form, meta["columns"] if meta["announced"] else [])
         self.columns_, self.seen_, self.tasks_ = meta["columns"], meta["seen"], meta["tasks"]
         self.label_type_ = np.dtype(meta["label_type"])
+        self.under_way_ = meta.get("under_way")
         self._set_classes()
-        self.method_.restore(state)
+        with isolated(self.device_):
+            self.method_.restore(state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies: hooks tie a live method to its own network, so its state stands in for it."""
+        plain = dict(vars(self))
+        if not hasattr(self, "method_"):
+            return plain
+        parameters = {name: value for name, value in plain.items() if not name.endswith("_")}
+        return {**parameters, "copied": self.state()}
+
+    def __setstate__(self, plain: dict[str, Any]) -> None:
+        plain = dict(plain)
+        state = plain.pop("copied", None)
+        self.__dict__.update(plain)
+        if state is not None:
+            self.restore(state)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """What fails or is interrupted in here leaves the learner as it was."""
+        before = vars(self).copy()
+        method = copy.deepcopy(self.method_.state()) if hasattr(self, "method_") else None
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            if method is not None:
+                self.method_ = self._new_method()
+                self.method_.restore(method)
+            raise
 
     def _start(self, form: InputForm, announced: list[Any]) -> None:
         chosen = recipe_by_name(self.recipe) if isinstance(self.recipe, str) else self.recipe
+        if not isinstance(chosen, Recipe):
+            raise InputError(f"recipe must be a name in engram.recipes.RECIPES or a Recipe, not {chosen!r}.")
         if self.epochs is not None:
             chosen = chosen.changed({"training": {"epochs": self.epochs}})
-        _check_training(chosen)
         self.recipe_ = chosen
+        self.seed_ = _check_seed(self.seed)
         self.form_ = form
         self.columns_, self.seen_, self.tasks_ = list(announced), [], 0
         self.announced_ = bool(announced)
+        self.under_way_: int | None = None
         self.label_type_ = np.asarray(announced).dtype if announced else np.dtype("?")
         self.device_ = resolve_device(self.device)
         self.precision_ = resolve_precision(self.precision, self.device_, form.shape)
@@ -170,16 +218,23 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _new_gradient_method(self) -> GradientMethod:
         with isolated(self.device_):
-            torch.manual_seed(seed_for(self.seed, "network"))
+            torch.manual_seed(seed_for(self.seed_, "network"))
             network = build_network(self.form_.shape, len(self.columns_), self.recipe_.network)
         return GradientMethod(
             network.to(self.device_),
             [settings.start() for settings in self.recipe_.ingredients.values()],
             self.recipe_.training,
-            self.seed,
+            self.seed_,
             self.device_,
             self.precision_ == "bfloat16",
         )
+
+    def _go_on_or_begin(self, x: np.ndarray, labels: np.ndarray) -> None:
+        """A state from the middle of a task can only go on with that task's data, told by their checksum."""
+        checksum = zlib.crc32(str(labels.tolist()).encode(), zlib.crc32(x.data))
+        if self.under_way_ not in (None, checksum):
+            raise InputError("A task is under way and this is other data: go on with the same X and y, or call fit.")
+        self.under_way_ = checksum
 
     def _lesson(self, rows: np.ndarray, labels: np.ndarray) -> Lesson:
         fresh = np.unique(labels).tolist()
@@ -190,10 +245,8 @@ class Learner(ClassifierMixin, BaseEstimator):
                 f"Class {unknown[0]!r} was not among the classes given at the first call: announce it there, "
                 "or leave `classes` out and let the head grow."
             )
-        if not unknown and not fresh:
-            raise InputError("y holds no labels.")
-        self.columns_ += unknown
-        self.seen_ += [label for label in fresh if label not in self.seen_]
+        self.columns_ = [*self.columns_, *unknown]
+        self.seen_ = [*self.seen_, *(label for label in fresh if label not in self.seen_)]
         self.label_type_ = (
             np.result_type(self.label_type_, labels.dtype) if self.tasks_ or self.announced_ else labels.dtype
         )
@@ -216,7 +269,8 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _class_scores(self, X: Any) -> np.ndarray:
         """Scores in the order of `classes_`, -inf for classes not learnt yet."""
-        scores = self.method_.scores(self._tensor(X)).double().cpu().numpy()[:, self.order_]
+        x = self._tensor(X)
+        scores = self.method_.scores(x).double().cpu().numpy()[:, self.order_]
         seen = set(self.seen_)
         scores[:, [label not in seen for label in self.classes_.tolist()]] = -np.inf
         return scores
@@ -230,14 +284,14 @@ class Learner(ClassifierMixin, BaseEstimator):
             raise NotFittedError("This Learner has not learnt anything yet: call fit or partial_fit first.")
 
 
-def _check_training(recipe: Recipe) -> None:
-    training = recipe.training
-    for name in ("epochs", "batch_size"):
-        value = getattr(training, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} must be a whole number of at least 1, not {value!r}.")
-    if not training.learning_rate > 0:
-        raise InputError(f"learning_rate must be above 0, not {training.learning_rate!r}.")
+def _check_seed(seed: Any) -> int:
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if isinstance(seed, bool) or number < 0:
+        raise InputError(f"seed must be a whole number of at least 0, not {seed!r}.")
+    return number
 
 
 def _tuples(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -46,7 +46,7 @@ class Progress:
         self._bar.stop()
 
     def say(self, sentence: str) -> None:
-        self.console.print(sentence, highlight=False, soft_wrap=True)
+        self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def task(self, index: int, tasks: int) -> None:
         self._task, self._tasks = index, tasks

@@ -43,6 +43,8 @@ class Recipe:
         for name, values in groups.items():
             if name not in new:
                 raise InputError(f"Recipe {self.name!r} has no settings {name!r}; it has {', '.join(new)}.")
+            if not isinstance(values, Mapping):
+                raise InputError(f"Settings {name!r} must be given as a mapping of names to values, not {values!r}.")
             known = [f.name for f in dataclasses.fields(new[name])]
             for key in values:
                 if key not in known:
@@ -71,7 +73,7 @@ RECIPES: dict[str, Recipe] = {entry.name: entry for entry in _TABLE}
 def recipe(name: str, **groups: Mapping[str, Any]) -> Recipe:
     """A recipe by name, with changed settings: recipe("owm", owm={"alpha_hidden": 1e-3})."""
     if name not in RECIPES:
-        close = difflib.get_close_matches(name, RECIPES, 1)
+        close = difflib.get_close_matches(str(name), RECIPES, 1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(RECIPES)}."
         raise InputError(f"There is no recipe {name!r}: {hint}")
     return RECIPES[name].changed(groups)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from engram.errors import InputError
 
 if TYPE_CHECKING:
     from engram.ingredients.base import Ingredient
@@ -16,6 +21,42 @@ class IngredientSettings(Protocol):
     """Frozen settings that can start a live ingredient; its class name, less `Settings`, is the flags' prefix."""
 
     def start(self) -> Ingredient: ...
+
+
+RANGES: dict[str, Callable[[float], bool]] = {
+    "above 0": lambda value: value > 0,
+    "at least 0": lambda value: value >= 0,
+    "at least 0 and below 1": lambda value: 0 <= value < 1,
+}
+
+
+def check_whole(settings: object, least: int, *names: str) -> None:
+    """Refuse what is no whole number of at least so much; numbers of NumPy's become plain ones, which JSON can hold."""
+    for name in names:
+        value = getattr(settings, name)
+        if not _is_whole(value, least):
+            raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        object.__setattr__(settings, name, int(value))
+
+
+def check_number(settings: object, wanted: str, *names: str) -> None:
+    """Refuse what is no finite number in one of RANGES."""
+    for name in names:
+        value = getattr(settings, name)
+        real = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        if not real or not RANGES[wanted](float(value)):
+            raise InputError(f"{name} must be a number {wanted}, not {value!r}.")
+        object.__setattr__(settings, name, float(value))
+
+
+def check_choice(settings: object, name: str, *choices: str) -> None:
+    value = getattr(settings, name)
+    if value not in choices:
+        raise InputError(f"{name} must be {' or '.join(choices)}, not {value!r}.")
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 @dataclass(frozen=True)
@@ -33,6 +74,12 @@ class TrainingSettings:
     clip_norm: float = 10.0
     """largest norm of the whole gradient, after every ingredient's edit (0: no clipping)"""
 
+    def __post_init__(self) -> None:
+        check_whole(self, 1, "epochs", "batch_size")
+        check_number(self, "above 0", "learning_rate")
+        check_number(self, "at least 0 and below 1", "momentum")
+        check_number(self, "at least 0", "clip_norm")
+
 
 @dataclass(frozen=True)
 class NetworkSettings:
@@ -46,6 +93,14 @@ class NetworkSettings:
     """width of the two hidden linear layers"""
     dropout: float = 0.2
     """after each convolution (images only)"""
+
+    def __post_init__(self) -> None:
+        check_whole(self, 1, "width", "hidden")
+        check_number(self, "at least 0 and below 1", "dropout")
+        listed = isinstance(self.filters, tuple | list)
+        if not listed or len(self.filters) != 3 or not all(_is_whole(number, 1) for number in self.filters):
+            raise InputError(f"filters must be three whole numbers of at least 1, not {self.filters!r}.")
+        object.__setattr__(self, "filters", tuple(int(number) for number in self.filters))
 
 
 @dataclass(frozen=True)
@@ -64,6 +119,11 @@ class OWMSettings:
     """step between a convolution's input patches that are protected (0: the kernel's size)"""
     refresh: Literal["online", "task_end"] = "online"
     """online: absorb every batch before its step; task_end: one pass after each task, the first trained freely"""
+
+    def __post_init__(self) -> None:
+        check_number(self, "above 0", "alpha_conv", "alpha_first", "alpha_hidden", "alpha_last")
+        check_whole(self, 0, "patch_stride")
+        check_choice(self, "refresh", "online", "task_end")
 
     def start(self) -> Ingredient:
         from engram.ingredients.owm import OWMIngredient

@@ -67,7 +67,8 @@ class GradientMethod:
                 training.epoch, training.step = epoch + 1, 0
             if training.best_weights:
                 self._trained().load_state_dict(training.best_weights)
-            for ingredient in self.ingredients:
+            for place, ingredient in enumerate(self.ingredients):
+                torch.manual_seed(seed_for(self.seed, lesson.index, "end", place))
                 ingredient.end_task(lesson)
             self.training = None
 
@@ -76,7 +77,8 @@ class GradientMethod:
             self.network.standardise(lesson.x)
         torch.manual_seed(seed_for(self.seed, lesson.index, "grow"))
         self.network.grow(lesson.width)
-        for ingredient in self.ingredients:
+        for place, ingredient in enumerate(self.ingredients):
+            torch.manual_seed(seed_for(self.seed, lesson.index, "begin", place))
             ingredient.begin_task(lesson)
         return Training(self._new_optimizer())
 
@@ -156,9 +158,11 @@ class GradientMethod:
     def _predicting(self) -> Iterator[None]:
         before = self.network.training
         self.network.eval()
-        with torch.no_grad():
-            yield
-        self.network.train(before)
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.network.train(before)
 
     def traces(self) -> dict[str, float]:
         return {name: share for ingredient in self.ingredients for name, share in ingredient.traces().items()}

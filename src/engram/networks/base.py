@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +23,9 @@ class Network(nn.Module):
     def __init__(self, extractor: nn.Module, features: int, classes: int) -> None:
         super().__init__()
         self.extractor = extractor
-        self.head = nn.Linear(features, classes, bias=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a head that has no classes yet
+            self.head = nn.Linear(features, classes, bias=False)
         if classes:
             nn.init.xavier_normal_(self.head.weight)
         self.register_buffer("shift", torch.zeros(()))

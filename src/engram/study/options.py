@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
-from engram.data import SETS
+from tyro.conf import Positional, arg
+
+from engram.data.sets import set_info
 from engram.settings import Precision, Selection
 
 
@@ -13,10 +16,10 @@ from engram.settings import Precision, Selection
 class RunOptions:
     """The protocol of a run, and where it goes."""
 
-    dataset: str
+    dataset: Annotated[Positional[str], arg(metavar="DATASET")]
     """name of a data set (see `engram data`)"""
-    out: str
-    """folder for result.json and the checkpoint"""
+    out: str | None = None
+    """folder for result.json and the checkpoint (default: runs/DATASET-TASKS/RECIPE/seedSEED)"""
     tasks: int | None = None
     """number of tasks that the classes are split into (default: the set's own, 5)"""
     seed: int = 0
@@ -41,4 +44,9 @@ class RunOptions:
     """no progress display"""
 
     def resolved_tasks(self) -> int:
-        return SETS[self.dataset].tasks if self.tasks is None else self.tasks
+        return set_info(self.dataset).tasks if self.tasks is None else self.tasks
+
+    def folder(self, recipe: str) -> Path:
+        if self.out is not None:
+            return Path(self.out)
+        return Path("runs", f"{self.dataset}-{self.resolved_tasks()}", recipe, f"seed{self.seed}")

@@ -26,8 +26,8 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
-    """Do the run, or what is left of it, and return its result (also in `options.out`)."""
-    out = Path(options.out)
+    """Do the run, or what is left of it, and return its result (also in its folder)."""
+    out = options.folder(recipe.name)
     if not options.resume and ((out / RESULT).exists() or (out / CHECKPOINT).exists()):
         raise InputError(f"{out} already holds a run: add --resume to go on with it, or choose another --out.")
     if (out / RESULT).exists():

@@ -1,0 +1,127 @@
+"""The command line. It imports torch only once a command needs it, so that help comes at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, make_dataclass
+from typing import Annotated, Any
+
+import tyro
+
+import engram
+from engram.data import SETS
+from engram.errors import EngramError
+from engram.recipes import RECIPES, Recipe
+from engram.study.options import RunOptions
+
+OVERVIEW = "Engram teaches a classifier new classes, task after task, without keeping the old data."
+STOPPED = 130
+"""What shells report for a program that Ctrl-C has ended."""
+
+
+@dataclass(frozen=True)
+class DataCommand:
+    """List the data sets, where they lie, and their licences."""
+
+    data_dir: str | None = None
+    """folder that holds the data sets' files (default: ENGRAM_DATA, else the download cache)"""
+
+    def __call__(self) -> None:
+        from engram.report.tables import print_catalogue
+
+        print_catalogue(self.data_dir)
+
+
+@dataclass(frozen=True)
+class DemoCommand:
+    """Learn the handwritten digits in five tasks with several recipes, and compare them."""
+
+    out: str = "demo"
+    """folder for the results and the picture"""
+    quiet: bool = False
+    """no progress display"""
+
+    def __call__(self) -> None:
+        from engram.report.demo import demo
+
+        demo(self.out, self.quiet)
+
+
+class RunCommand:
+    """Base of the per-recipe commands that `run_commands` makes; each has a field for each group of settings."""
+
+    recipe: Recipe
+    options: RunOptions
+
+    def __call__(self) -> None:
+        from engram.progress import Progress
+        from engram.report.tables import print_result
+        from engram.study.run import run
+
+        recipe = self.recipe.changed({name: asdict(getattr(self, name)) for name in self.recipe.groups()})
+        with Progress(f"{recipe.name} on {self.options.dataset}", self.options.quiet) as progress:
+            result = run(recipe, self.options, progress)
+        print_result(result, self.options.folder(recipe.name))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; errors that are Engram's own end in one sentence and exit status 2."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:
+        print(f"engram {engram.__version__}")
+        return 0
+    try:
+        tyro.cli(
+            _commands(arguments),
+            prog="engram",
+            description=OVERVIEW,
+            args=arguments or ["--help"],
+            config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitSubcommandPrefixes),
+        )()
+    except EngramError as error:
+        print(f"engram: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("engram: stopped; a run goes on from its last checkpoint with --resume.", file=sys.stderr)
+        return STOPPED
+    return 0
+
+
+def _commands(arguments: Sequence[str]) -> Any:
+    """The union of all commands, as tyro reads it."""
+    named = next((SETS[word] for word in arguments if word in SETS), None)
+    width = {} if named is None else {"network": {"width": named.width}}
+    run = _union([(_run_command(entry.changed(width)), entry.name, entry.about) for entry in RECIPES.values()])
+    run_command = make_dataclass("Run", [("recipe", run)], namespace={"__call__": lambda self: self.recipe()})
+    return _union(
+        [
+            (run_command, "run", "Learn a data set task by task with one recipe, measure, and write result.json."),
+            (DataCommand, "data", DataCommand.__doc__),
+            (DemoCommand, "demo", DemoCommand.__doc__),
+        ]
+    )
+
+
+def _run_command(recipe: Recipe) -> type:
+    """A command whose flags are the run's options and every setting of the recipe."""
+    flat = tyro.conf.OmitArgPrefixes
+    fields: list[Any] = [("options", flat[RunOptions])]
+    for name, settings in recipe.groups().items():
+        unchecked = _unchecked(type(settings))
+        kind = flat[unchecked] if name == "training" else unchecked
+        fields.append((name, kind, field(default=unchecked(**asdict(settings)))))
+    return make_dataclass("RunCommand", fields, bases=(RunCommand,), namespace={"recipe": recipe}, frozen=False)
+
+
+def _unchecked(settings: type) -> type:
+    """The same settings without their checks: a value out of range is for `main` to report, not for the parser."""
+    return type(settings.__name__, (settings,), {"__post_init__": lambda self: None, "__doc__": settings.__doc__})
+
+
+def _union(commands: Sequence[tuple[type, str, str | None]]) -> Any:
+    choices = [Annotated[kind, tyro.conf.subcommand(name, description=about)] for kind, name, about in commands]
+    union: Any = choices[0]
+    for choice in choices[1:]:
+        union = union | choice
+    return union

@@ -1,0 +1,1 @@
+"""What people look at: tables and pictures of what is stored, and nothing else."""

@@ -1,0 +1,259 @@
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engram.data import SETS
+from engram.errors import FileError, InputError
+from engram.methods.base import Position
+from engram.progress import Progress
+from engram.recipes import RECIPES, Recipe, recipe
+from engram.report import demo
+from engram.study.options import RunOptions
+from engram.study.run import CHECKPOINT, RESULT, Run, RunWatch, run
+
+SMALL: dict[str, dict[str, Any]] = {
+    "training": {"epochs": 2, "batch_size": 32},
+    "network": {"filters": (4, 6, 8), "hidden": 16},
+}
+FLAGS = ["--epochs", "2", "--batch-size", "32", "--network.filters", "4", "6", "8", "--network.hidden", "16"]
+TIMES = ("seconds", "versions", "machine")
+
+
+def quietly(chosen: Recipe, options: RunOptions) -> dict[str, Any]:
+    with Progress("test", quiet=True) as progress:
+        return run(chosen, options, progress)
+
+
+def options(out: Path, **changes: Any) -> RunOptions:
+    return RunOptions("digits", str(out), quiet=True, threads=1, **changes)
+
+
+def numbers(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key not in TIMES}
+
+
+@pytest.fixture(scope="module", params=sorted(RECIPES))
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp(request.param)
+    return out, quietly(recipe(request.param, **SMALL), options(out))
+
+
+def test_a_result_holds_what_the_readme_of_results_promises(finished: tuple[Path, dict[str, Any]]) -> None:
+    out, result = finished
+    protocol = "recipe dataset tasks seed class_order_seed epochs selection precision settings versions"
+    numbers = "accuracy accuracy_after_task average_incremental_accuracy forgetting inter_task_error inner_task_error"
+    promised = f"{protocol} {numbers} matrix drift confusion projector_traces seconds".split()
+    assert set(promised) <= set(result)
+    assert json.loads((out / RESULT).read_text()) == result
+    assert not (out / CHECKPOINT).exists()
+
+
+def test_accuracy_and_the_two_errors_sum_to_one(finished: tuple[Path, dict[str, Any]]) -> None:
+    result = finished[1]
+    assert result["accuracy"] + result["inter_task_error"] + result["inner_task_error"] == pytest.approx(1, abs=1e-12)
+
+
+def test_no_class_is_lost_and_the_numbers_agree_with_the_confusion(finished: tuple[Path, dict[str, Any]]) -> None:
+    result = finished[1]
+    confusion = np.array(result["confusion"])
+    assert sorted(label for group in result["groups"] for label in group) == list(range(10))
+    assert confusion.sum() == result["samples"]["test"] == 378
+    assert (confusion.sum(1) > 0).all()
+    assert result["accuracy"] == pytest.approx(np.trace(confusion) / confusion.sum())
+    per_task = [confusion[group, group].sum() / confusion[group].sum() for group in result["groups"]]
+    assert result["matrix"][-1] == pytest.approx(per_task)
+    assert result["accuracy_after_task"][-1] == pytest.approx(result["accuracy"])
+
+
+def test_the_matrix_has_a_row_a_task_and_joint_training_one(finished: tuple[Path, dict[str, Any]]) -> None:
+    result = finished[1]
+    joint = result["recipe"] == "joint"
+    assert [len(row) for row in result["matrix"]] == ([5] if joint else [1, 2, 3, 4, 5])
+    assert len(result["drift"]) == (0 if joint else 4)
+    assert (result["forgetting"] is None) == joint
+
+
+def test_projector_traces_fall_with_owm_and_are_absent_without(finished: tuple[Path, dict[str, Any]]) -> None:
+    result = finished[1]
+    traces = result["projector_traces"]
+    if result["recipe"] != "owm":
+        assert not any(traces)
+        return
+    assert all(0 < share < 1 for share in traces[0].values())
+    assert all(later[name] < earlier[name] for earlier, later in itertools.pairwise(traces) for name in earlier)
+
+
+def test_the_projectors_keep_the_features_where_finetuning_lets_them_drift(tmp_path: Path) -> None:
+    """Fails if a projector does nothing (drift as without) or zeroes everything (nothing learnt after task 1)."""
+    small = {"training": {"epochs": 6, "batch_size": 16}, "network": {"filters": (8, 16, 32), "hidden": 64}}
+    changes: dict[str, dict[str, Any]] = {
+        "finetune": {},
+        "owm": {"owm": demo.OWM},
+    }
+    results = {
+        name: quietly(recipe(name, **small, **own), options(tmp_path / name, tasks=2)) for name, own in changes.items()
+    }
+    drift = {name: result["drift"][0] for name, result in results.items()}
+    assert 0 < drift["owm"] < 0.7 * drift["finetune"]
+    first, second = results["owm"]["matrix"][-1]
+    assert first > results["finetune"]["matrix"][-1][0] + 0.1
+    assert second > 0.1
+
+
+class Interrupting(Progress):
+    """Ctrl-C after so many steps."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__("test", quiet=True)
+        self.left = steps
+
+    def stepped(self, position: Position) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("selection", ["last", "current", "seen"])
+def test_a_run_stopped_anywhere_and_resumed_ends_with_the_same_numbers(selection: Any, tmp_path: Path) -> None:
+    chosen = recipe("owm", **SMALL)
+    undisturbed = quietly(chosen, options(tmp_path / "whole", selection=selection))
+    often = options(tmp_path / "parts", selection=selection, checkpoint_seconds=0, resume=True)
+    for steps in (1, 9, 15, 7, 20, 0):
+        with pytest.raises(KeyboardInterrupt), Interrupting(steps) as progress:
+            run(chosen, often, progress)
+    assert (tmp_path / "parts" / CHECKPOINT).exists()
+    assert numbers(quietly(chosen, often)) == numbers(undisturbed)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_run_killed_and_resumed_ends_with_the_same_numbers(kills: int, tmp_path: Path) -> None:
+    whole = quietly(recipe("owm", **SMALL), options(tmp_path / "whole"))
+    out = tmp_path / "killed"
+    command = [sys.executable, "-m", "engram", "run", "owm", "digits", "--out", str(out), "--resume", "--quiet"]
+    command += ["--threads", "1", "--checkpoint-seconds", "0", *FLAGS]
+    rng = np.random.default_rng(kills)
+    for _ in range(kills):
+        process = subprocess.Popen(command, env=os.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for_a_change(out, process)
+        time.sleep(float(rng.uniform(0, 0.2)))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    assert numbers(json.loads((out / RESULT).read_text())) == numbers(whole)
+
+
+def wait_for_a_change(out: Path, process: subprocess.Popen[bytes]) -> None:
+    def stamp() -> float:
+        return max((path.stat().st_mtime_ns for path in out.glob("*.*") if path.exists()), default=0)
+
+    before = stamp()
+    while process.poll() is None and stamp() == before:
+        time.sleep(0.01)
+
+
+def test_resuming_a_finished_run_says_so_and_changes_nothing(
+    finished: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, result = finished
+    written = (out / RESULT).read_bytes()
+    with Progress("test") as progress:
+        again = run(recipe(result["recipe"], **SMALL), options(out, resume=True), progress)
+    assert again == result
+    assert (out / RESULT).read_bytes() == written
+    assert "finished" in capsys.readouterr().err
+
+
+def test_resuming_where_there_is_nothing_starts_afresh_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Progress("test") as progress:
+        run(recipe("finetune", **SMALL), options(tmp_path, resume=True, tasks=2), progress)
+    assert "starting afresh" in capsys.readouterr().err
+    assert (tmp_path / RESULT).exists()
+
+
+def test_a_second_run_into_the_same_folder_is_refused(finished: tuple[Path, dict[str, Any]]) -> None:
+    out, result = finished
+    with pytest.raises(InputError, match="--resume"):
+        quietly(recipe(result["recipe"], **SMALL), options(out))
+
+
+def interrupted(out: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), Interrupting(5) as progress:
+        run(recipe("owm", **SMALL), options(out, checkpoint_seconds=0), progress)
+
+
+OTHER: list[dict[str, Any]] = [{"seed": 1}, {"class_order_seed": 3}, {"tasks": 2}, {"selection": "seen"}]
+
+
+@pytest.mark.parametrize("changes", OTHER, ids=str)
+def test_resuming_with_other_settings_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    interrupted(tmp_path)
+    with pytest.raises(InputError, match=f"with {next(iter(changes))} "):
+        quietly(recipe("owm", **SMALL), options(tmp_path, resume=True, **changes))
+
+
+def test_a_damaged_checkpoint_or_result_gives_one_sentence(tmp_path: Path) -> None:
+    interrupted(tmp_path)
+    path = tmp_path / CHECKPOINT
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(FileError, match="checkpoint"):
+        quietly(recipe("owm", **SMALL), options(tmp_path, resume=True))
+    (tmp_path / RESULT).write_text("{")
+    with pytest.raises(FileError, match=RESULT):
+        quietly(recipe("owm", **SMALL), options(tmp_path, resume=True))
+
+
+def test_selection_scores_validation_data_of_the_current_or_all_seen_classes(tmp_path: Path) -> None:
+    scored: list[list[int]] = []
+
+    class Spy(Run):
+        def accuracy(self, part: Any, classes: list[int]) -> float:
+            if part is self.data.validation:
+                scored.append(sorted(classes))
+            return super().accuracy(part, classes)
+
+    for selection, wanted in (("current", [0, 1, 2, 3, 4]), ("seen", list(range(10))), ("last", None)):
+        scored.clear()
+        with Progress("test", quiet=True) as progress:
+            job = Spy(
+                recipe("finetune", **SMALL), options(tmp_path / selection, tasks=2, selection=selection), progress
+            )
+            job.work(tmp_path / selection)
+        later = [classes for classes in scored if classes != [0, 1, 2, 3, 4]]
+        if wanted is None:
+            assert not scored
+        else:
+            assert scored[:2] == [[0, 1, 2, 3, 4]] * 2
+            assert later == ([[5, 6, 7, 8, 9]] * 2 if selection == "current" else [wanted] * 2)
+
+
+def test_the_thread_count_is_fixed_within_a_run_and_put_back(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    result = quietly(recipe("finetune", **SMALL), options(tmp_path, tasks=1))
+    assert result["threads"] == 1
+    assert torch.get_num_threads() == before
+
+
+def test_watch_writes_checkpoints_only_after_the_time_between_them(tmp_path: Path) -> None:
+    with Progress("test", quiet=True) as progress:
+        job = Run(recipe("finetune", **SMALL), options(tmp_path, checkpoint_seconds=1e6), progress)
+        watch = RunWatch(job, tmp_path / CHECKPOINT)
+        watch.stepped(Position(0, 1, 1, 2, 8))
+    assert not (tmp_path / CHECKPOINT).exists()
+
+
+def test_every_set_has_a_default_number_of_tasks() -> None:
+    assert {RunOptions(name).resolved_tasks() for name in SETS} == {5}
+    assert RunOptions("digits", tasks=3).resolved_tasks() == 3
+    assert RunOptions("digits", seed=2).folder("owm") == Path("runs/digits-5/owm/seed2")

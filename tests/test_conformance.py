@@ -1,0 +1,29 @@
+"""Every promise, tried on every recipe there is, with every kind of input that it learns."""
+
+from functools import cache
+
+import pytest
+
+from engram.recipes import RECIPES, recipe
+from engram.testing import CHECKS, Inputs, inputs_of
+
+VARIANTS = RECIPES | {"owm task_end": recipe("owm", owm={"refresh": "task_end"})}
+
+
+@cache
+def accepted(name: str) -> list[Inputs]:
+    return inputs_of(VARIANTS[name])
+
+
+@pytest.mark.parametrize("check", list(CHECKS))
+@pytest.mark.parametrize("inputs", ["images", "tables"])
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_every_recipe_keeps_every_promise(name: str, inputs: Inputs, check: str) -> None:
+    if inputs not in accepted(name):
+        pytest.skip(f"{name} does not learn {inputs}")
+    CHECKS[check](VARIANTS[name], inputs)
+
+
+@pytest.mark.parametrize("name", ["finetune", "owm", "joint"])
+def test_these_learn_images_and_tables(name: str) -> None:
+    assert accepted(name) == ["images", "tables"]

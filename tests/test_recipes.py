@@ -1,0 +1,87 @@
+import math
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engram.errors import InputError
+from engram.recipes import RECIPES, recipe
+from engram.settings import NetworkSettings, OWMSettings, TrainingSettings
+
+
+def test_the_table_lists_each_recipe_under_its_name() -> None:
+    assert {"finetune", "owm", "joint"} <= set(RECIPES)
+    assert all(name == entry.name and entry.about for name, entry in RECIPES.items())
+    assert [name for name, entry in RECIPES.items() if entry.keeps_data] == ["joint"]
+
+
+def test_changed_settings_leave_the_table_alone() -> None:
+    changed = recipe("owm", owm={"alpha_hidden": 1e-3}, training={"epochs": 3})
+    assert changed.settings()["owm"]["alpha_hidden"] == 1e-3
+    assert changed.training == TrainingSettings(epochs=3)
+    assert RECIPES["owm"].ingredients["owm"] == OWMSettings()
+    assert recipe("owm") == RECIPES["owm"]
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda: recipe("own"), "There is no recipe 'own': did you mean 'owm'?"),
+        (lambda: recipe("jiont"), "did you mean 'joint'?"),
+        (lambda: recipe("zzz"), "there are finetune, owm, joint"),
+        (lambda: recipe(5), "There is no recipe 5"),  # pyright: ignore[reportArgumentType]
+        (lambda: recipe("finetune", owm={}), "Recipe 'finetune' has no settings 'owm'; it has training, network."),
+        (lambda: recipe("owm", owm={"alpha": 1}), "Settings 'owm' have no 'alpha'; they have alpha_conv,"),
+        (lambda: recipe("owm", owm=5), "mapping"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_a_wrong_name_is_refused_with_the_right_ones(call: Any, wanted: str) -> None:
+    with pytest.raises(InputError) as caught:
+        call()
+    assert wanted in str(caught.value)
+
+
+BAD = [
+    *[(TrainingSettings, "epochs", value) for value in (0, -1, 2.5, "3", None, True)],
+    *[(TrainingSettings, "batch_size", value) for value in (-1, 0, 1.5)],
+    *[(TrainingSettings, "learning_rate", value) for value in (0, -0.1, math.nan, math.inf, "fast")],
+    *[(TrainingSettings, "momentum", value) for value in (-0.1, 1, math.nan)],
+    *[(TrainingSettings, "clip_norm", value) for value in (-1, math.nan, None)],
+    *[(NetworkSettings, "filters", value) for value in ((4, 6), (1, 2, 3, 4), (0, 1, 2), 64, "abc", (1.5, 2, 3))],
+    *[(NetworkSettings, "dropout", value) for value in (-0.1, 1, 1.5, math.nan, "a")],
+    *[(NetworkSettings, name, value) for name in ("width", "hidden") for value in (0, -3, 2.5)],
+    *[(OWMSettings, f"alpha_{kind}", value) for kind in ("conv", "first", "hidden", "last") for value in (0, -1.0)],
+    *[(OWMSettings, "patch_stride", value) for value in (-1, 0.5)],
+    *[(OWMSettings, "refresh", value) for value in ("onlin", None, ["online"])],
+]
+
+
+@pytest.mark.parametrize(("group", "name", "value"), BAD)
+def test_a_bad_setting_is_named_before_anything_starts(group: type, name: str, value: object) -> None:
+    with pytest.raises(InputError, match=name) as caught:
+        group(**{name: value})
+    message = str(caught.value)
+    assert message.endswith(f"{value!r}.")
+    assert "must be" in message
+    assert "\n" not in message
+
+
+def test_the_limits_themselves_are_allowed() -> None:
+    TrainingSettings(epochs=1, batch_size=1, learning_rate=1e-9, momentum=0, clip_norm=0)
+    NetworkSettings(filters=(1, 1, 1), width=1, hidden=1, dropout=0)
+    OWMSettings(patch_stride=0, refresh="task_end")
+
+
+def test_numpy_numbers_and_lists_become_plain_ones() -> None:
+    changed = recipe("owm", training={"epochs": np.int64(3)}, network={"filters": [np.int32(1), 2, 3]})
+    assert type(changed.training.epochs) is int
+    assert changed.network.filters == (1, 2, 3)
+    assert all(type(number) is int for number in changed.network.filters)
+    assert type(recipe("owm", owm={"alpha_conv": np.float32(0.5)}).settings()["owm"]["alpha_conv"]) is float
+
+
+def test_the_table_imports_no_torch() -> None:
+    code = "import sys, engram.recipes, engram.settings; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
