@@ -249,6 +249,8 @@ def memory_blocks(arrays: dict[int, Any], besides: Container[int] = ()) -> dict[
     blocks: dict[int, tuple[int, int]] = {}
     for item in (item for key, item in arrays.items() if key not in besides):
         if isinstance(item, Tensor):
+            if item.layout != torch.strided:
+                continue  # a sparse tensor's memory belongs to its parts, which are listed themselves
             storage = item.untyped_storage()
             blocks[storage.data_ptr()] = (storage.nbytes(), storage.nbytes() // item.itemsize)
         else:

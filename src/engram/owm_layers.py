@@ -118,6 +118,7 @@ class ProtectedLinear(ProtectedLayer):
         probe = torch.rand(dim, generator=torch.Generator().manual_seed(dim), dtype=self.projectors[0].dtype) + 0.5
         self._probe = probe.to(module.weight.device)
         self._deferred = False
+        self._kept: Tensor | None = None
 
     def defer(self, x: Tensor) -> None:
         """Before a forward pass: have the backward pass leave out the gradient that `project` will form anyway."""
@@ -188,11 +189,14 @@ class ProtectedLinear(ProtectedLayer):
         return self._with_one(_joined(rows)), _joined(delta)
 
     def _set_product(self, left: Tensor, right: Tensor) -> None:
-        gradient = self.module.weight.grad
-        if gradient is not None and self.module.bias is None and gradient.dtype == right.dtype:
-            torch.mm(left, right, out=gradient)  # in place: the gradient is the largest thing here
-        else:
-            self._set_gradient(left @ right)
+        """The gradient is the largest thing here, so it is formed in memory that is there already."""
+        weight = self.module.weight
+        if self.module.bias is not None or weight.dtype != right.dtype:
+            return self._set_gradient(left @ right)
+        if weight.grad is None:
+            self._kept = torch.empty_like(weight, requires_grad=False) if self._kept is None else self._kept
+            weight.grad = self._kept
+        torch.mm(left, right, out=weight.grad)
 
     def _few(self, x: Tensor) -> bool:
         return x.numel() // x.shape[-1] < len(self.module.weight)
