@@ -357,9 +357,9 @@ def test_a_class_that_was_not_announced_is_refused() -> None:
     learner = Learner(tiny()).partial_fit(X, Y, classes=[0, 1, 2])
     with pytest.raises(InputError, match="Class 3 was not among the classes given at the first call"):
         learner.partial_fit(*table((2, 3)))
-    assert learner.seen_ == [0, 1]
+    assert learner.table_.seen == [0, 1]
     learner.partial_fit(*table((2,)), classes=[2, 1, 0])
-    assert learner.seen_ == [0, 1, 2]
+    assert learner.table_.seen == [0, 1, 2]
 
 
 def test_a_fit_that_is_refused_keeps_what_was_learnt() -> None:

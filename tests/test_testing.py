@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from engram._trial import random_states
+from engram.classes import ClassTable
 from engram.errors import InputError
 from engram.ingredients.base import Host, Ingredient, Step
 from engram.learner import Learner
@@ -322,7 +323,7 @@ def test_a_seed_without_effect_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_predicting_unseen_classes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def unmasked(self: Learner, X: Any) -> np.ndarray:
-        return self.method_.scores(self._tensor(X)).double().numpy()[:, self.order_]
+        return self.method_.scores(self._tensor(X)).double().numpy()[:, self.table_.sorted_columns()]
 
     monkeypatch.setattr(Learner, "_class_scores", unmasked)
     assert "unseen classes have a probability" in breaks("unseen-classes", recipe("joint"))
@@ -362,13 +363,7 @@ def test_growth_that_changes_old_scores_is_found() -> None:
 
 
 def test_columns_in_the_wrong_order_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = Learner._set_classes
-
-    def set_classes(self: Learner) -> None:
-        inner(self)
-        self.order_ = list(range(len(self.columns_)))
-
-    monkeypatch.setattr(Learner, "_set_classes", set_classes)
+    monkeypatch.setattr(ClassTable, "sorted_columns", lambda self: list(range(len(self.columns))))
     assert "gave other scores" in breaks("label-names", recipe("finetune"))
 
 

@@ -17,9 +17,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor
 
 from engram import files
+from engram.classes import ClassTable
 from engram.devices import resolve_device, resolve_precision
 from engram.errors import EngramError, FileError, InputError
-from engram.inputs import InputForm, check_classes, check_inputs, check_labels, same_kind
+from engram.inputs import InputForm, check_classes, check_inputs, check_labels
 from engram.methods.base import Lesson, Method, State, Watch
 from engram.methods.gradient import GradientMethod
 from engram.methods.joint import JointMethod
@@ -85,14 +86,16 @@ class Learner(ClassifierMixin, BaseEstimator):
         labels = check_labels(y, len(x))
         with self._all_or_nothing():
             if not hasattr(self, "method_"):
-                self._start(InputForm.of(x), [] if classes is None else check_classes(classes))
-            elif classes is not None and set(check_classes(classes)) != set(self.columns_):
+                self._start(InputForm.of(x), ClassTable(() if classes is None else check_classes(classes)))
+            elif classes is not None and set(check_classes(classes)) != set(self.table_.columns):
                 raise InputError("classes differs from that of the first call: leave it out after the first call.")
             rows = self.form_.arrange(x)
             self._go_on_or_begin(x, labels)
-            lesson = self._lesson(rows, labels)
-            self.method_.learn(lesson, watch)
-            self.tasks_, self.under_way_ = lesson.index + 1, None
+            self._set_table(self.table_.admit(labels))
+            columns = torch.tensor(self.table_.encode(labels), device=self.device_)
+            inputs = torch.tensor(rows, device=self.device_)
+            self.method_.learn(Lesson(self.tasks_, inputs, columns, len(self.table_.columns)), watch)
+            self.tasks_, self.under_way_ = self.tasks_ + 1, None
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -142,12 +145,9 @@ class Learner(ClassifierMixin, BaseEstimator):
             "settings": self.recipe_.settings(),
             "parameters": {"seed": self.seed_, "precision": self.precision, "device": str(self.device)},
             "form": {"layout": self.form_.layout, "shape": list(self.form_.shape)},
-            "columns": self.columns_,
-            "seen": self.seen_,
-            "announced": self.announced_,
+            "classes": self.table_.state(),
             "tasks": self.tasks_,
             "under_way": self.under_way_,
-            "label_type": self.label_type_.str,
         }
         return state
 
@@ -155,11 +155,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         """Take on a state; a task that was under way goes on with the next `learn` of the same data."""
         meta = state.meta
         form = InputForm(meta["form"]["layout"], tuple(meta["form"]["shape"]))
-        self._start(form, meta["columns"] if meta["announced"] else [])
-        self.columns_, self.seen_, self.tasks_ = meta["columns"], meta["seen"], meta["tasks"]
-        self.label_type_ = np.dtype(meta["label_type"])
-        self.under_way_ = meta.get("under_way")
-        self._set_classes()
+        self._start(form, ClassTable.from_state(meta["classes"]))
+        self.tasks_, self.under_way_ = meta["tasks"], meta["under_way"]
         with isolated(self.device_):
             self.method_.restore(state)
 
@@ -193,7 +190,7 @@ class Learner(ClassifierMixin, BaseEstimator):
                 self.method_.restore(method)
             raise
 
-    def _start(self, form: InputForm, announced: list[Any]) -> None:
+    def _start(self, form: InputForm, table: ClassTable) -> None:
         chosen = recipe_by_name(self.recipe) if isinstance(self.recipe, str) else self.recipe
         if not isinstance(chosen, Recipe):
             raise InputError(f"recipe must be a name in engram.recipes.RECIPES or a Recipe, not {chosen!r}.")
@@ -202,10 +199,9 @@ class Learner(ClassifierMixin, BaseEstimator):
         self.recipe_ = chosen
         self.seed_ = _check_seed(self.seed)
         self.form_ = form
-        self.columns_, self.seen_, self.tasks_ = list(announced), [], 0
-        self.announced_ = bool(announced)
+        self._set_table(table)
+        self.tasks_ = 0
         self.under_way_: int | None = None
-        self.label_type_ = np.asarray(announced).dtype if announced else np.dtype("?")
         self.device_ = resolve_device(self.device)
         self.precision_ = resolve_precision(self.precision, self.device_, form.shape)
         self.method_ = self._new_method()
@@ -219,7 +215,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _new_gradient_method(self) -> GradientMethod:
         with isolated(self.device_):
             torch.manual_seed(seed_for(self.seed_, "network"))
-            network = build_network(self.form_.shape, len(self.columns_), self.recipe_.network)
+            network = build_network(self.form_.shape, len(self.table_.columns), self.recipe_.network)
         return GradientMethod(
             network.to(self.device_),
             [settings.start() for settings in self.recipe_.ingredients.values()],
@@ -236,44 +232,16 @@ class Learner(ClassifierMixin, BaseEstimator):
             raise InputError("A task is under way and this is other data: go on with the same X and y, or call fit.")
         self.under_way_ = checksum
 
-    def _lesson(self, rows: np.ndarray, labels: np.ndarray) -> Lesson:
-        fresh = np.unique(labels).tolist()
-        same_kind(self.columns_, fresh)
-        unknown = [label for label in fresh if label not in self.columns_]
-        if self.announced_ and unknown:
-            raise InputError(
-                f"Class {unknown[0]!r} was not among the classes given at the first call: announce it there, "
-                "or leave `classes` out and let the head grow."
-            )
-        self.columns_ = [*self.columns_, *unknown]
-        self.seen_ = [*self.seen_, *(label for label in fresh if label not in self.seen_)]
-        self.label_type_ = (
-            np.result_type(self.label_type_, labels.dtype) if self.tasks_ or self.announced_ else labels.dtype
-        )
-        self._set_classes()
-        column = {label: index for index, label in enumerate(self.columns_)}
-        values, inverse = np.unique(labels, return_inverse=True)
-        y = np.array([column[value] for value in values.tolist()], dtype=np.int64)[inverse.reshape(-1)]
-        return Lesson(
-            self.tasks_,
-            torch.tensor(rows, device=self.device_),
-            torch.tensor(y, device=self.device_),
-            len(self.columns_),
-        )
-
-    def _set_classes(self) -> None:
-        ordered = sorted(self.columns_)
-        self.classes_ = np.asarray(ordered, dtype=self.label_type_ if self.label_type_.kind not in "SU" else None)
-        position = {label: index for index, label in enumerate(self.columns_)}
-        self.order_ = [position[label] for label in ordered]
-
     def _class_scores(self, X: Any) -> np.ndarray:
         """Scores in the order of `classes_`, -inf for classes not learnt yet."""
         x = self._tensor(X)
-        scores = self.method_.scores(x).double().cpu().numpy()[:, self.order_]
-        seen = set(self.seen_)
-        scores[:, [label not in seen for label in self.classes_.tolist()]] = -np.inf
+        scores = self.method_.scores(x).double().cpu().numpy()[:, self.table_.sorted_columns()]
+        scores[:, self.table_.unseen()] = -np.inf
         return scores
+
+    def _set_table(self, table: ClassTable) -> None:
+        self.table_ = table
+        self.classes_ = table.sorted()
 
     def _tensor(self, X: Any) -> Tensor:
         self._check_fitted()
