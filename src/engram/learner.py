@@ -137,7 +137,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         return learner
 
     def state(self) -> State:
-        """All that the learner's future depends on, also in the middle of a task."""
+        """All that the learner's future depends on, also in the middle of a task; the tensors are the live ones."""
         self._check_fitted()
         state = self.method_.state()
         state.meta |= {

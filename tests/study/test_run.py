@@ -203,6 +203,12 @@ def test_resuming_with_other_settings_is_refused(changes: dict[str, Any], tmp_pa
         quietly(recipe("owm", **SMALL), options(tmp_path, resume=True, **changes))
 
 
+def test_a_finished_run_of_other_settings_is_not_taken_for_this_one(finished: tuple[Path, dict[str, Any]]) -> None:
+    out, result = finished
+    with pytest.raises(InputError, match="with seed 0, not 5"):
+        quietly(recipe(result["recipe"], **SMALL), options(out, resume=True, seed=5))
+
+
 def test_a_damaged_checkpoint_or_result_gives_one_sentence(tmp_path: Path) -> None:
     interrupted(tmp_path)
     path = tmp_path / CHECKPOINT

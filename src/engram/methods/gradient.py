@@ -89,15 +89,15 @@ class GradientMethod:
         for index, (x, y) in enumerate(self.batches(lesson, training.epoch, skip=training.step), training.step):
             torch.manual_seed(seed_for(self.seed, lesson.index, "step", training.epoch, index))
             progress = (training.epoch + index / steps) / epochs
-            loss = self._train_step(training.optimizer, x, y, Step(lesson.index, training.epoch, index, progress))
-            worst = torch.maximum(worst, loss)
+            try:
+                loss = self._train_step(training.optimizer, x, y, Step(lesson.index, training.epoch, index, progress))
+            except torch.linalg.LinAlgError as error:  # the projectors' factorisations meet NaN first
+                raise _exploded(lesson, training) from error
+            worst = torch.maximum(worst, loss)  # NaN wins; looked at once an epoch, as a look waits for the device
             training.step = index + 1
             watch.stepped(Position(training.epoch, epochs, index + 1, steps, len(y)))
         if not torch.isfinite(worst):
-            raise EngramError(
-                f"The loss of task {lesson.index + 1} is no longer a finite number in epoch {training.epoch + 1}: "
-                "lower the learning rate."
-            )
+            raise _exploded(lesson, training)
 
     def _train_step(self, optimizer: torch.optim.SGD, x: Tensor, y: Tensor, step: Step) -> Tensor:
         for ingredient in self.ingredients:
@@ -215,3 +215,10 @@ class GradientMethod:
     def _new_optimizer(self) -> torch.optim.SGD:
         settings = self.settings
         return torch.optim.SGD(self._trained().parameters(), settings.learning_rate, settings.momentum)
+
+
+def _exploded(lesson: Lesson, training: Training) -> EngramError:
+    return EngramError(
+        f"The loss of task {lesson.index + 1} is no longer a finite number in epoch {training.epoch + 1}: "
+        "lower the learning rate."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,10 @@ def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, An
     if not options.resume and ((out / RESULT).exists() or (out / CHECKPOINT).exists()):
         raise InputError(f"{out} already holds a run: add --resume to go on with it, or choose another --out.")
     if (out / RESULT).exists():
+        result = read_result(out / RESULT)
+        check_same(out / RESULT, result, protocol(recipe, options))
         progress.say(f"{out / RESULT} is there already: this run is finished.")
-        return read_result(out / RESULT)
+        return result
     with threads(options.threads):
         job = Run(recipe, options, progress)
         if options.resume:
@@ -44,8 +47,6 @@ def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, An
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    import json
-
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -117,13 +118,7 @@ class Run:
             self.progress.say(f"There is nothing to resume in {path.parent}: starting afresh.")
             return
         tensors, meta = files.load(path, kind="checkpoint")
-        theirs, ours = meta["run"], self.identity()
-        for key in ours:
-            if theirs.get(key) != ours[key]:
-                raise InputError(
-                    f"{path} belongs to a run with {key} {theirs.get(key)!r}, not {ours[key]!r}: "
-                    "resume with the same settings, or choose another --out."
-                )
+        check_same(path, meta["run"], self.identity())
         features = tensors.pop("run.first_features", None)
         self.first_features = None if features is None else features.numpy()
         self.measured = meta["measured"]
@@ -132,20 +127,8 @@ class Run:
 
     def identity(self) -> dict[str, Any]:
         """What makes this run this run: resuming with anything else would not give its numbers."""
-        options = self.options
-        return {
-            "recipe": self.recipe.name,
-            "dataset": options.dataset,
-            "tasks": len(self.groups),
-            "seed": options.seed,
-            "class_order_seed": options.class_order_seed,
-            "epochs": self.recipe.training.epochs,
-            "selection": options.selection,
-            "precision": options.precision,
-            "device": options.device,
-            "threads": torch.get_num_threads(),
-            "settings": json_plain(self.recipe.settings()),
-        }
+        machine = {"precision": self.options.precision, "device": self.options.device}
+        return protocol(self.recipe, self.options) | machine | {"threads": torch.get_num_threads()}
 
     def seconds(self) -> float:
         return self.measured["seconds"] + time.perf_counter() - self.started
@@ -203,6 +186,29 @@ class RunWatch(Watch):
         first = self.task if job.options.selection == "current" else 0
         groups = job.lessons[first : self.task + 1]
         return job.accuracy(job.data.validation, [label for group in groups for label in group])
+
+
+def protocol(recipe: Recipe, options: RunOptions) -> dict[str, Any]:
+    """How the run learns, wherever it runs."""
+    return {
+        "recipe": recipe.name,
+        "dataset": options.dataset,
+        "tasks": options.resolved_tasks(),
+        "seed": options.seed,
+        "class_order_seed": options.class_order_seed,
+        "epochs": recipe.training.epochs,
+        "selection": options.selection,
+        "settings": json_plain(recipe.settings()),
+    }
+
+
+def check_same(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+    for key in ours:
+        if theirs.get(key) != ours[key]:
+            raise InputError(
+                f"{path} belongs to a run with {key} {theirs.get(key)!r}, not {ours[key]!r}: "
+                "resume with the same settings, or choose another --out."
+            )
 
 
 def json_plain(value: Any) -> Any:
