@@ -4,7 +4,7 @@ import torch
 from tests.oracles.owm import RankOneProjector
 
 from engram.errors import FileError, InputError
-from engram.projection import PENDING_ROWS, Projector
+from engram.projection import PENDING_ROWS, WIDE_DIMENSION, Projector
 
 STEPS = 200
 
@@ -75,12 +75,12 @@ def test_nearly_equal_rows_at_a_tiny_alpha_stay_a_projector(dim: int, alpha: flo
 @pytest.mark.parametrize("updates", [0, 1, PENDING_ROWS - 1, PENDING_ROWS, PENDING_ROWS + 3])
 def test_state_restores_bit_for_bit_at_any_fold_phase(updates: int) -> None:
     torch.manual_seed(3)
-    original, copy = Projector(20), Projector(20)
+    original, copy = Projector(WIDE_DIMENSION + 8), Projector(WIDE_DIMENSION + 8)
     for _ in range(updates):
-        original.update(torch.randn(1, 20), 0.1)
+        original.update(torch.randn(1, WIDE_DIMENSION + 8), 0.1)
     copy.restore({name: tensor.clone() for name, tensor in original.state().items()})
     for _ in range(PENDING_ROWS):
-        row = torch.randn(1, 20)
+        row = torch.randn(1, WIDE_DIMENSION + 8)
         original.update(row, 0.01)
         copy.update(row, 0.01)
     assert torch.equal(original.matrix(), copy.matrix())

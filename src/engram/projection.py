@@ -28,12 +28,13 @@ class Projector:
         self.dtype = dtype
         kept = torch.float64 if dim <= WIDE_DIMENSION else dtype
         self.base = torch.eye(dim, dtype=kept, device=device)
-        self.pending = torch.zeros(PENDING_ROWS, dim, dtype=kept, device=device)
+        waiting = PENDING_ROWS if dim > WIDE_DIMENSION else 0  # a pass over a small matrix costs nothing
+        self.pending = torch.zeros(waiting, dim, dtype=kept, device=device)
         self.used = 0
 
     def project(self, x: Tensor) -> Tensor:
         """x @ P, for rows x (any number × dim)."""
-        return self._product(x.to(self.base.dtype)).to(self.dtype)
+        return self._product(x.to(self.dtype))
 
     def update(self, rows: Tensor, alpha: float) -> None:
         """Absorb all rows (m × dim) at once: P ← P - PRᵀ(αI + RPRᵀ)⁻¹RP."""
@@ -79,7 +80,7 @@ class Projector:
         self.pending[: self.used].copy_(pending)
 
     def _product(self, x: Tensor) -> Tensor:
-        result = (self.base @ x.T).T  # P is symmetric, and this order is a third faster for few rows
+        result = (self.base.to(x.dtype) @ x.T).T  # P is symmetric, and this order is a third faster for few rows
         if self.used:
             waiting = self.pending[: self.used]
             result.addmm_(x @ waiting.T, waiting, alpha=-1)
