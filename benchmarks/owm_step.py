@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 
 from engram.ingredients.base import Step
-from engram.methods.base import Lesson
+from engram.lesson import Lesson
 from engram.methods.gradient import GradientMethod
 from engram.networks import build_network
 from engram.recipes import recipe
@@ -38,12 +38,12 @@ def stepper(name: str, low_precision: bool) -> Callable[[], None]:
         low_precision=low_precision,
     )
     lesson = Lesson(0, torch.randint(0, 256, (64, 3, 32, 32), dtype=torch.uint8), torch.randint(0, 10, (64,)), 10)
-    training = method._begin(lesson)
+    training = method.begin(lesson)
     method.network.train()
     x = method.network.prepare(lesson.x)
 
     def step() -> None:
-        method._train_step(training.optimizer, x, lesson.y, Step(0, 0, 0, 0.5))
+        method.train_step(training.optimizer, x, lesson.y, Step(0, 0, 0, 0.5))
 
     return step
 

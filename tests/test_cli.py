@@ -50,18 +50,18 @@ def test_a_run_writes_its_result_with_the_settings_it_was_given(
         assert part in said
 
 
-def test_the_width_of_the_paper_is_the_default_on_cifar100(capsys: pytest.CaptureFixture[str]) -> None:
-    for name, width in (("cifar100", 2), ("cifar10", 1)):
-        with pytest.raises(SystemExit):
-            main(["run", "owm", name, "--help"])
-        shown = capsys.readouterr().out.split("--network.width")[1]
-        assert f"(default: {width})" in shown.split("--network.hidden")[0]
+def test_help_that_nobody_reads_to_its_end_leaves_no_traceback() -> None:
+    line = f"{sys.executable} -m engram run owm --help | head -n 1"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=os.environ)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["run", "owm", "cifar11"], "did you mean cifar10"),
+        (["run", "owmm", "digits"], "did you mean 'owm'"),
+        (["run", "owm", "digits", "--checkpoint-seconds", "nan"], "--checkpoint-seconds"),
         (["run", "owm", "digits", "--tasks", "11"], "choose 1 to 10 tasks"),
         (["run", "owm", "digits", "--epochs", "0"], "epochs must be"),
         (["run", "owm", "digits", "--owm.alpha-conv", "-1"], "alpha_conv"),
@@ -91,7 +91,7 @@ def test_a_mistake_is_one_sentence_on_stderr_and_exit_status_2(
     assert not Path("runs").exists()
 
 
-@pytest.mark.parametrize("words", [["run", "nothing", "digits"], ["fly"], ["run", "owm", "digits", "--wings", "2"]])
+@pytest.mark.parametrize("words", [["run", "owm"], ["fly"], ["run", "owm", "digits", "--wings", "2"]])
 def test_words_that_are_not_understood_end_with_exit_status_2(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from engram import Learner
 from engram.errors import EngramError, FileError, InputError
 from engram.learner import NotFittedError
-from engram.methods.base import Position, Watch
+from engram.lesson import Position, Watch
 from engram.recipes import Recipe, recipe
 
 
@@ -530,3 +530,11 @@ def test_pipelines_and_cross_validation() -> None:
 def test_scikit_learns_own_checks() -> None:
     expected = {"check_dtype_object": "wants a TypeError; ours are ValueErrors throughout"}
     check_estimator(Learner(tiny(), epochs=10), expected_failed_checks=expected, on_skip=None)
+
+
+def test_a_head_that_outgrows_the_batch_goes_on_learning() -> None:
+    rng = np.random.default_rng(0)
+    learner = Learner(recipe("owm", network={"hidden": 8}), epochs=1)
+    for first in (0, 3, 6):
+        learner.partial_fit(rng.normal(size=(65, 5)), np.arange(65) % 3 + first)
+    assert len(learner.classes_) == 9

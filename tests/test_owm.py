@@ -387,3 +387,93 @@ def test_bfloat16_autocast_projects_within_its_rounding(lazy: bool) -> None:
     seen = layer_at(model, "extractor.0")(x).relu().mean(0)
     assert projected.dtype == torch.float32
     assert (projected @ seen).norm() < 0.02 * projected.norm() * seen.norm()
+
+
+def test_a_small_addition_is_not_taken_for_rounding_under_bfloat16() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(200, 100, bias=False)
+    owm = OWM(layer)
+    for scale in (0.03, 0.1, 1.0):
+        layer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = layer(torch.rand(16, 200)).float().square().mean()
+        loss.backward()
+        assert layer.weight.grad is not None
+        penalty = torch.randn_like(layer.weight)
+        layer.weight.grad += scale * penalty * layer.weight.grad.norm() / penalty.norm()
+        raw = layer.weight.grad.clone()
+        owm.project(0.5)
+        assert torch.allclose(layer.weight.grad, raw @ owm.layers[""].projectors[0].matrix(), atol=1e-6)
+
+
+def test_empty_batches_teach_nothing_and_break_nothing() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 2, 2), nn.Flatten(), nn.Linear(8, 30))
+    owm = OWM(model)
+    for rows in (0, 3):
+        model(torch.randn(rows, 1, 3, 3)).sum().backward()
+    owm.project(0.5)
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+def test_a_frozen_convolution_stays_frozen_though_its_bias_learns() -> None:
+    conv = nn.Conv2d(1, 2, 2)
+    conv.weight.requires_grad_(False)
+    owm = OWM(conv)
+    conv(torch.randn(2, 1, 3, 3)).sum().backward()
+    owm.project(0.5)
+    assert conv.weight.grad is None
+    assert conv.bias is not None
+    assert conv.bias.grad is not None
+
+
+def test_inputs_may_come_by_name() -> None:
+    layer = nn.Linear(3, 5)
+    owm = OWM(layer)
+    layer(input=torch.randn(2, 3)).sum().backward()
+    owm.project(0.5)
+    assert owm.traces()[""] < 1
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_two_backward_passes_over_one_forward_pass_add_up(lazy: bool) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 30, bias=False), nn.ReLU(), nn.Linear(30, 40, bias=False)).double()
+    twin = copy.deepcopy(model)
+    owm = OWM(model, lazy=lazy)
+    x = torch.randn(3, 4, dtype=torch.float64)
+    for net in (model, twin):
+        out = net(x)
+        out.sum().backward(retain_graph=True)
+        out.square().sum().backward()
+    owm.project(0.5)
+    assert torch.allclose(gradient(model, "2"), gradient(twin, "2") @ owm.layers["2"].projectors[0].matrix())
+
+
+def test_a_discarded_step_leaves_no_trace() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(4, 30)
+    owm = OWM(layer, lazy=True)
+    layer(torch.full((2, 4), float("nan"), requires_grad=True)).sum().backward()
+    layer.zero_grad()
+    owm.discard()
+    layer(torch.randn(2, 4)).sum().backward()
+    owm.project(0.5)
+    assert torch.isfinite(gradient(nn.ModuleList([layer]), "0")).all()
+    assert 0 < owm.traces()[""] < 1
+
+
+def test_a_model_that_is_trained_unseen_is_warned_of_once() -> None:
+    layer = nn.Linear(4, 3).eval()
+    owm = OWM(layer)
+    for _ in range(2):
+        layer(torch.randn(2, 4)).sum().backward()
+    with pytest.warns(UserWarning, match="seen no forward pass"):
+        owm.project(0.5)
+    owm.project(0.5)  # a second warning would be an error here
+
+
+def test_lazy_modules_and_a_senseless_progress_are_refused() -> None:
+    with pytest.raises(InputError, match="run one batch"):
+        OWM(nn.LazyLinear(3))
+    with pytest.raises(InputError, match="from 0 to 1"):
+        OWM(nn.Linear(2, 2)).project(5)

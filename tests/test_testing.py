@@ -17,7 +17,7 @@ from engram.classes import ClassTable
 from engram.errors import InputError
 from engram.ingredients.base import Host, Ingredient, Step
 from engram.learner import Learner
-from engram.methods.base import Lesson, State
+from engram.lesson import Lesson, State
 from engram.recipes import Recipe, recipe
 from engram.testing import CHECKS, ConformanceError, check_recipe, inputs_of
 

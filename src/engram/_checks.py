@@ -33,7 +33,7 @@ from engram._trial import (
     through_file,
 )
 from engram.learner import Learner
-from engram.methods.base import Position, State, Watch
+from engram.lesson import Position, State, Watch
 from engram.recipes import RECIPES, Recipe
 
 FEW, MANY = 101, 1009

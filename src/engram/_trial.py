@@ -20,7 +20,7 @@ from torch import Tensor
 
 from engram import files
 from engram.learner import Learner
-from engram.methods.base import Lesson, Position, State, Watch
+from engram.lesson import Lesson, Position, State, Watch
 from engram.projection import PENDING_ROWS
 from engram.recipes import Recipe
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, make_dataclass
@@ -10,9 +11,9 @@ from typing import Annotated, Any
 import tyro
 
 import engram
-from engram.data import SETS
 from engram.errors import EngramError
 from engram.recipes import RECIPES, Recipe
+from engram.recipes import recipe as recipe_by_name
 from engram.study.options import RunOptions
 
 OVERVIEW = "Engram teaches a classifier new classes, task after task, without keeping the old data."
@@ -60,9 +61,10 @@ class RunCommand:
         from engram.study.run import run
 
         recipe = self.recipe.changed({name: asdict(getattr(self, name)) for name in self.recipe.groups()})
-        with Progress(f"{recipe.name} on {self.options.dataset}", self.options.quiet) as progress:
-            result = run(recipe, self.options, progress)
-        print_result(result, self.options.folder(recipe.name))
+        options = RunOptions(**asdict(self.options))
+        with Progress(f"{recipe.name} on {options.dataset}", options.quiet) as progress:
+            result = run(recipe, options, progress)
+        print_result(result, options.folder(recipe.name))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,8 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"engram {engram.__version__}")
         return 0
     try:
+        if arguments[:1] == ["run"] and len(arguments) > 1 and not arguments[1].startswith("-"):
+            recipe_by_name(arguments[1])  # names the nearest one, where the parser would list every word
         tyro.cli(
-            _commands(arguments),
+            _commands(),
             prog="engram",
             description=OVERVIEW,
             args=arguments or ["--help"],
@@ -83,16 +87,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"engram: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("engram: stopped; a run goes on from its last checkpoint with --resume.", file=sys.stderr)
+        hint = "; the run goes on from its last checkpoint with --resume" if arguments[:1] == ["run"] else ""
+        print(f"engram: stopped{hint}.", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:  # whoever read our output, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return STOPPED
     return 0
 
 
-def _commands(arguments: Sequence[str]) -> Any:
+def _commands() -> Any:
     """The union of all commands, as tyro reads it."""
-    named = next((SETS[word] for word in arguments if word in SETS), None)
-    width = {} if named is None else {"network": {"width": named.width}}
-    run = _union([(_run_command(entry.changed(width)), entry.name, entry.about) for entry in RECIPES.values()])
+    run = _union([(_run_command(entry), entry.name, entry.about) for entry in RECIPES.values()])
     run_command = make_dataclass("Run", [("recipe", run)], namespace={"__call__": lambda self: self.recipe()})
     return _union(
         [
@@ -106,7 +112,7 @@ def _commands(arguments: Sequence[str]) -> Any:
 def _run_command(recipe: Recipe) -> type:
     """A command whose flags are the run's options and every setting of the recipe."""
     flat = tyro.conf.OmitArgPrefixes
-    fields: list[Any] = [("options", flat[RunOptions])]
+    fields: list[Any] = [("options", flat[_unchecked(RunOptions)])]
     for name, settings in recipe.groups().items():
         unchecked = _unchecked(type(settings))
         kind = flat[unchecked] if name == "training" else unchecked

@@ -24,7 +24,7 @@ import torch
 
 from engram.errors import FileError
 
-__all__ = ["FORMAT", "load", "save", "write_json", "write_text"]
+__all__ = ["FORMAT", "load", "make_folder", "save", "write_json", "write_text"]
 
 FORMAT = 1
 
@@ -202,6 +202,15 @@ def _refuse_damaged(source: Path) -> NoReturn:
 
 
 # --- writing ---
+
+
+def make_folder(path: PathLike) -> None:
+    """Makes sure that the folder is there and can be written to."""
+    folder = Path(path)
+    with _system_errors(folder, "made"):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise FileError(f"{folder} cannot be written to: choose another folder.")
 
 
 def _target(path: PathLike) -> Path:

@@ -21,7 +21,8 @@ from engram.classes import ClassTable
 from engram.devices import resolve_device, resolve_precision
 from engram.errors import EngramError, FileError, InputError
 from engram.inputs import InputForm, check_classes, check_inputs, check_labels
-from engram.methods.base import Lesson, Method, State, Watch
+from engram.lesson import Lesson, State, Watch
+from engram.methods.base import Method
 from engram.methods.gradient import GradientMethod
 from engram.methods.joint import JointMethod
 from engram.networks import build_network
@@ -125,12 +126,12 @@ class Learner(ClassifierMixin, BaseEstimator):
         files.save(path, state.tensors, state.meta, kind="model")
 
     @classmethod
-    def load(cls, path: str | Path, recipe: Recipe | None = None) -> Self:
+    def load(cls, path: str | Path, recipe: Recipe | None = None, device: str = "auto") -> Self:
         """Read what `save` wrote; no code is run. A recipe that is not in RECIPES must be given again."""
         tensors, meta = files.load(path, kind="model")
         try:
             base = recipe or recipe_by_name(meta["recipe"])
-            learner = cls(base.changed(_tuples(meta["settings"])), **meta["parameters"])
+            learner = cls(base.changed(_tuples(meta["settings"])), **meta["parameters"], device=device)
             learner.restore(State(tensors, meta))
         except (KeyError, TypeError, RuntimeError, InputError) as error:
             raise FileError(f"{path} is not a model that this version of Engram can read: {error}") from error
@@ -143,7 +144,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         state.meta |= {
             "recipe": self.recipe_.name,
             "settings": self.recipe_.settings(),
-            "parameters": {"seed": self.seed_, "precision": self.precision, "device": str(self.device)},
+            "parameters": {"seed": self.seed_, "precision": self.precision},
             "form": {"layout": self.form_.layout, "shape": list(self.form_.shape)},
             "classes": self.table_.state(),
             "tasks": self.tasks_,
@@ -158,7 +159,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         self._start(form, ClassTable.from_state(meta["classes"]))
         self.tasks_, self.under_way_ = meta["tasks"], meta["under_way"]
         with isolated(self.device_):
-            self.method_.restore(state)
+            self.method_.restore(State({name: t.to(self.device_) for name, t in state.tensors.items()}, meta))
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies: hooks tie a live method to its own network, so its state stands in for it."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
 from engram.errors import FileError, InputError
@@ -34,8 +35,12 @@ class OWM:
     whatever it holds by then, to `.grad @ P`; so clip afterwards. `skip` names layers (or parents of layers) to leave
     free. Parameters of other kinds of layers stay unprotected and are named in one warning.
 
-    `lazy` saves time: the backward pass leaves out the gradients of wide linear layers, and `project` forms them,
-    projected, at once. Between the two these layers' `.grad` holds only what others have put there.
+    A step that is left out (`zero_grad` without `project`) needs `discard()`. One process, one model: copies, replicas
+    and passes in evaluation mode are not seen. Save the model's `state_dict`, or call `remove` before pickling it.
+
+    `lazy` saves time where every recorded forward pass has one backward pass and one `project`: the backward pass
+    leaves out the gradients of wide linear layers, and `project` forms them, projected, at once. Between the two these
+    layers' `.grad` holds only what others have put there.
     """
 
     def __init__(
@@ -56,7 +61,7 @@ class OWM:
         self._final_alpha = {name: alphas[name] for name in names if name not in skipped}
         for name in self._final_alpha:
             self.layers[name] = _protect(model.get_submodule(name), self.settings.patch_stride, dtype, lazy)
-        self._recording = True
+        self._recording, self._warned = True, False
         self._handles = [handle for layer in self.layers.values() for handle in self._hook(layer)]
 
     def project(self, progress: float | None = None) -> None:
@@ -64,6 +69,8 @@ class OWM:
 
         `progress` is the part of the task that is done: alpha falls from 1 (at 0) to its setting (at 1). None means 1.
         """
+        if self._recording:
+            self._warn_of_unseen()
         online = self.settings.refresh == "online"
         for name, layer in self.layers.items():
             layer.project(self._alpha(name, progress) if online else None)
@@ -72,6 +79,11 @@ class OWM:
         """Absorb the inputs of the forward passes since the last call, with no gradient involved."""
         for name, layer in self.layers.items():
             layer.absorb(self._alpha(name, progress))
+
+    def discard(self) -> None:
+        """Forget the forward passes since the last `project`: for a step that is left out."""
+        for layer in self.layers.values():
+            layer.records.clear()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -108,7 +120,20 @@ class OWM:
                 prefix = f"{name}.{group}"
                 projector.restore({key: state[f"{prefix}.{key}"] for key in ("base", "pending")})
 
+    def _warn_of_unseen(self) -> None:
+        unseen = [
+            name for name, layer in self.layers.items() if not layer.recorded and layer.module.weight.grad is not None
+        ]
+        if unseen and not self._warned:
+            self._warned = True
+            message = (
+                f"OWM has seen no forward pass in training mode of {', '.join(unseen)}: it protects nothing there."
+            )
+            warnings.warn(message, stacklevel=3)
+
     def _alpha(self, name: str, progress: float | None) -> float:
+        if progress is not None and not 0 <= progress <= 1:
+            raise InputError(f"progress is the part of the task that is done, from 0 to 1, not {progress}.")
         return self._final_alpha[name] ** (1.0 if progress is None else progress)
 
     def _hook(self, layer: ProtectedLayer) -> list[RemovableHandle]:
@@ -116,24 +141,26 @@ class OWM:
             # a deep copy of the model carries these hooks too, but is another module: a teacher is not recorded
             return self._recording and module.training and module is layer.module
 
-        def before(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        def before(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
             if watched(module):
-                layer.defer(inputs[0])
+                layer.defer(inputs[0] if inputs else named["input"])
 
-        def after(module: nn.Module, inputs: tuple[Any, ...], output: Tensor | None) -> None:
+        def after(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Tensor | None) -> None:
             if watched(module):
                 if output is not None:  # None: the forward pass has failed
-                    layer.record(inputs[0], output)
+                    layer.record(inputs[0] if inputs else named["input"], output)
                 layer.after_forward()
 
         module = layer.module
         return [
-            module.register_forward_pre_hook(before),
-            module.register_forward_hook(after, always_call=True),
+            module.register_forward_pre_hook(before, with_kwargs=True),
+            module.register_forward_hook(after, with_kwargs=True, always_call=True),
         ]
 
 
 def _protect(module: nn.Module, patch_stride: int, dtype: torch.dtype | None, lazy: bool) -> ProtectedLayer:
+    if any(is_lazy(parameter) for parameter in module.parameters(recurse=False)):
+        raise InputError("OWM needs a model whose lazy layers have their sizes: run one batch through it first.")
     if isinstance(module, nn.Linear):
         return ProtectedLinear(module, dtype, lazy)
     assert isinstance(module, nn.Conv1d | nn.Conv2d)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from engram.projection import Projector
 
-PROBE_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.bfloat16: 1e-2, torch.float16: 1e-2}
+PROBE_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 1e-2}
 
 
 @dataclass
@@ -37,6 +37,8 @@ class ProtectedLayer(ABC):
         dtype = dtype or (torch.float64 if weight.dtype == torch.float64 else torch.float32)
         self.projectors = [Projector(dim, dtype, weight.device) for _ in range(groups)]
         self.records: list[Record] = []
+        self.recorded = False
+        """whether any forward pass has been seen"""
 
     @abstractmethod
     def project(self, alpha: float | None) -> None:
@@ -46,9 +48,14 @@ class ProtectedLayer(ABC):
     def rows(self, mean: Tensor) -> list[Tensor]:
         """For each projector the rows that a batch's mean input means to it."""
 
-    @abstractmethod
     def record(self, x: Tensor, output: Tensor) -> None:
         """Remember what a forward pass in training has seen."""
+        self.recorded = True
+        if x.numel():
+            self._record(x.detach(), output)
+
+    @abstractmethod
+    def _record(self, x: Tensor, output: Tensor) -> None: ...
 
     def defer(self, x: Tensor) -> None:  # noqa: B027 (a convolution has nothing to do here)
         """Called before a recorded forward pass."""
@@ -70,7 +77,7 @@ class ProtectedLayer(ABC):
             def arrive(delta: Tensor) -> None:
                 record.reached = True
                 if record.rows is not None:
-                    record.delta = delta.detach()
+                    record.delta = delta.detach() if record.delta is None else record.delta + delta.detach()
 
             output.register_hook(arrive)
 
@@ -115,7 +122,7 @@ class ProtectedLinear(ProtectedLayer):
         super().__init__(dim, 1, module.weight, dtype)
         self.module = module
         self.lazy = lazy
-        probe = torch.rand(dim, generator=torch.Generator().manual_seed(dim), dtype=self.projectors[0].dtype) + 0.5
+        probe = torch.randn(dim, generator=torch.Generator().manual_seed(dim), dtype=self.projectors[0].dtype)
         self._probe = probe.to(module.weight.device)
         self._deferred = False
         self._kept: Tensor | None = None
@@ -124,6 +131,7 @@ class ProtectedLinear(ProtectedLayer):
         """Before a forward pass: have the backward pass leave out the gradient that `project` will form anyway."""
         self._deferred = (
             self.lazy
+            and x.numel() > 0
             and self._few(x)
             and x.requires_grad
             and torch.is_grad_enabled()
@@ -132,10 +140,11 @@ class ProtectedLinear(ProtectedLayer):
         if self._deferred:
             self._require_gradients(False)
 
-    def record(self, x: Tensor, output: Tensor) -> None:
-        rows = x.detach().reshape(-1, x.shape[-1])
+    def _record(self, x: Tensor, output: Tensor) -> None:
+        rows = x.reshape(-1, x.shape[-1])
         mean = rows.mean(0, dtype=self.projectors[0].dtype)
-        self._remember(Record(mean, len(rows), rows if self._few(x) else None, deferred=self._deferred), output)
+        useful = output.requires_grad and self._few(x)
+        self._remember(Record(mean, len(rows), rows if useful else None, deferred=self._deferred), output)
 
     def after_forward(self) -> None:
         if self._deferred:
@@ -194,7 +203,8 @@ class ProtectedLinear(ProtectedLayer):
         if self.module.bias is not None or weight.dtype != right.dtype:
             return self._set_gradient(left @ right)
         if weight.grad is None:
-            self._kept = torch.empty_like(weight, requires_grad=False) if self._kept is None else self._kept
+            if self._kept is None or self._kept.shape != weight.shape:  # a head grows
+                self._kept = torch.empty_like(weight, requires_grad=False)
             weight.grad = self._kept
         torch.mm(left, right, out=weight.grad)
 
@@ -220,8 +230,8 @@ class ProtectedConv(ProtectedLayer):
         self.dilation = _pair(module.dilation)
         self.stride = (patch_stride, patch_stride) if patch_stride else self.kernel
 
-    def record(self, x: Tensor, output: Tensor) -> None:
-        batched = x.detach() if x.ndim == self.module.weight.ndim else x.detach()[None]
+    def _record(self, x: Tensor, output: Tensor) -> None:
+        batched = x if x.ndim == self.module.weight.ndim else x[None]
         mean = batched.mean(0, dtype=self.projectors[0].dtype)
         self._remember(Record(mean, len(batched), None), output)
 
@@ -237,6 +247,8 @@ class ProtectedConv(ProtectedLayer):
 
     def project(self, alpha: float | None) -> None:
         records = [record for record in self._take() if record.reached]
+        if not self.module.weight.requires_grad:
+            return
         gradient = self._gradient()
         if gradient is None:
             return

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from engram.methods.base import Position
+from engram.lesson import Position
 
 REFRESH_SECONDS = 0.2
 
@@ -20,7 +20,7 @@ class Progress:
 
     def __init__(self, title: str, quiet: bool = False) -> None:
         self.quiet = quiet
-        self.console = Console(stderr=True, quiet=quiet)
+        self.console = Console(stderr=True)
         self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -68,4 +68,5 @@ class Progress:
         )
 
     def measured(self, index: int, accuracy: float) -> None:
-        self.say(f"{self._title}: after task {index + 1} of {self._tasks}, mean accuracy {accuracy:.1%}")
+        if not self.quiet:
+            self.say(f"{self._title}: after task {index + 1} of {self._tasks}, mean accuracy {accuracy:.1%}")

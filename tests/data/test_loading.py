@@ -177,8 +177,8 @@ def test_the_catalogue_tells_where_the_sets_lie(
     where = {entry.name: (entry.where, entry.present) for entry in catalogue()}
     assert where == {
         "digits": ("built in", True),
-        "cifar10": ("not downloaded yet", False),
-        "cifar100": ("not downloaded yet", False),
+        "cifar10": ("not downloaded yet (170 MB)", False),
+        "cifar100": ("not downloaded yet (169 MB)", False),
         "svhn": (f"incomplete: {cache / 'svhn'} lacks test_32x32.mat", False),
     }
     monkeypatch.setenv("ENGRAM_DATA", str(tmp_path))

@@ -3,9 +3,9 @@ import torch
 from tests.methods.test_gradient import CPU, lesson, method, weights
 from torch import Tensor
 
-from engram.ingredients.base import Ingredient
+from engram.ingredients.base import Host, Ingredient, Step
 from engram.ingredients.owm import OWMIngredient
-from engram.methods.base import Lesson, State, Watch
+from engram.lesson import Lesson, State, Watch
 from engram.methods.gradient import GradientMethod
 from engram.settings import OWMSettings
 
@@ -85,3 +85,23 @@ def test_a_method_cannot_be_told_from_its_restored_twin() -> None:
     for each in (subject, twin):
         each.learn(lesson(1), Watch())
     assert all(map(torch.equal, weights(subject), weights(twin)))
+
+
+class Silencer(Ingredient):
+    """Takes every gradient away."""
+
+    def attach(self, host: Host) -> None:
+        self.network = host.network
+
+    def edit_gradients(self, step: Step) -> None:
+        for parameter in self.network.parameters():
+            if parameter.grad is not None:
+                parameter.grad.zero_()
+
+
+def test_an_edit_before_the_projection_reaches_every_gradient() -> None:
+    """Also those that the projection would rather form itself."""
+    subject = method(Silencer(), OWMIngredient(OWMSettings()), epochs=1)
+    before = weights(subject)
+    subject.learn(lesson(), Watch())
+    assert all(map(torch.equal, before, weights(subject)))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from engram.errors import EngramError
 from engram.ingredients.base import Batch, Ingredient, Step
 from engram.ingredients.owm import OWMIngredient
-from engram.methods.base import Lesson, Position, Watch
+from engram.lesson import Lesson, Position, Watch
 from engram.methods.gradient import GradientMethod
 from engram.networks import build_network
 from engram.randomness import generator

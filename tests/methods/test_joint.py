@@ -1,7 +1,7 @@
 import torch
 from tests.methods.test_gradient import lesson, method, weights
 
-from engram.methods.base import Lesson, Watch
+from engram.lesson import Lesson, Watch
 from engram.methods.joint import JointMethod
 from engram.recipes import recipe
 

@@ -14,7 +14,7 @@ import torch
 
 from engram.data import SETS
 from engram.errors import FileError, InputError
-from engram.methods.base import Position
+from engram.lesson import Position
 from engram.progress import Progress
 from engram.recipes import RECIPES, Recipe, recipe
 from engram.report import demo
@@ -171,6 +171,42 @@ def test_resuming_a_finished_run_says_so_and_changes_nothing(
     assert again == result
     assert (out / RESULT).read_bytes() == written
     assert "finished" in capsys.readouterr().err
+
+
+def test_a_finished_run_of_another_precision_is_not_taken_for_this_one(finished: tuple[Path, dict[str, Any]]) -> None:
+    out, result = finished
+    with pytest.raises(InputError, match="with precision 'float32', not 'bfloat16'"):
+        quietly(recipe(result["recipe"], **SMALL), options(out, resume=True, precision="bfloat16"))
+
+
+def test_the_filters_are_doubled_on_cifar100_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr("engram.study.run.Run", lambda chosen, *_: seen.append(chosen.network.width) or 1 / 0)
+    for name, network in (("cifar100", {}), ("cifar10", {}), ("cifar100", {"width": 1})):
+        with pytest.raises(ZeroDivisionError), Progress("test", quiet=True) as progress:
+            run(recipe("owm", network=network), RunOptions(name, str(tmp_path)), progress)
+    assert seen == [2, 1, 1]
+
+
+def test_a_folder_that_cannot_be_made_is_found_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(Run, "work", lambda *_: pytest.fail("trained first"))
+    with pytest.raises(FileError, match="file"):
+        quietly(recipe("owm", **SMALL), options(tmp_path / "file"))
+
+
+def test_the_result_names_the_code_that_the_run_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupted(tmp_path)
+    first = json.loads(json.dumps(Run(recipe("owm", **SMALL), options(tmp_path), Progress("test")).versions))
+    monkeypatch.setattr("engram.study.run.versions", lambda: {"engram": "9"})
+    assert quietly(recipe("owm", **SMALL), options(tmp_path, resume=True))["versions"] == first
+    assert "began with" in capsys.readouterr().err
 
 
 def test_resuming_where_there_is_nothing_starts_afresh_and_says_so(

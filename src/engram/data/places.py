@@ -76,7 +76,7 @@ def _entry(info: SetInfo, named: Path | None) -> CatalogueEntry:
 def _where(info: SetInfo, named: Path | None) -> tuple[str, bool]:
     folder = find(info, named) if named else _in_cache(info)
     if folder is None:
-        return (f"not in {named}" if named else "not downloaded yet"), False
+        return (f"not in {named}" if named else f"not downloaded yet ({info.megabytes} MB)"), False
     missing = missing_files(info, folder)
     return (f"incomplete: {folder} lacks {missing[0]}", False) if missing else (str(folder), True)
 

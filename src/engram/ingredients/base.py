@@ -8,7 +8,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from engram.methods.base import Lesson, State
+from engram.lesson import Lesson, State
 from engram.networks import Network
 
 
@@ -38,6 +38,8 @@ class Host(Protocol):
     network: Network
     seed: int
     batch_size: int
+    ingredients: list[Ingredient]
+    """all of them, in the order of their edits"""
 
     def batches(self, lesson: Lesson, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """A task's prepared batches, in an order that belongs to the epoch."""

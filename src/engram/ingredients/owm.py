@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from engram.ingredients.base import Host, Ingredient, Step
-from engram.methods.base import Lesson, State
+from engram.lesson import Lesson, State
 from engram.owm import OWM
 from engram.settings import OWMSettings
 
@@ -16,7 +16,10 @@ class OWMIngredient(Ingredient):
 
     def attach(self, host: Host) -> None:
         self.host = host
-        self.owm = OWM(host.network, self.settings, lazy=True)
+        before = host.ingredients[: host.ingredients.index(self)]
+        # gradients that are formed by the projection itself cannot be edited by those that come before it
+        lazy = all(type(other).edit_gradients is Ingredient.edit_gradients for other in before)
+        self.owm = OWM(host.network, self.settings, lazy=lazy)
 
     def edit_gradients(self, step: Step) -> None:
         self.owm.project(step.progress)

@@ -10,10 +10,11 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.linalg import LinAlgError  # pyright: ignore[reportPrivateImportUsage]
 
 from engram.errors import EngramError
 from engram.ingredients.base import Batch, Ingredient, Step
-from engram.methods.base import Lesson, Position, State, Watch
+from engram.lesson import Lesson, Position, State, Watch
 from engram.networks import Network
 from engram.randomness import generator, isolated, seed_for
 from engram.settings import TrainingSettings
@@ -58,7 +59,7 @@ class GradientMethod:
     def learn(self, lesson: Lesson, watch: Watch) -> None:
         """Learn one task, or go on with it where `restore` has left it."""
         with isolated(self.device):
-            training = self.training or self._begin(lesson)
+            training = self.training or self.begin(lesson)
             self.training = training
             self.network.train()
             for epoch in range(training.epoch, self.settings.epochs):
@@ -72,7 +73,8 @@ class GradientMethod:
                 ingredient.end_task(lesson)
             self.training = None
 
-    def _begin(self, lesson: Lesson) -> Training:
+    def begin(self, lesson: Lesson) -> Training:
+        """Make ready for a task's first step."""
         if lesson.index == 0:
             self.network.standardise(lesson.x)
         torch.manual_seed(seed_for(self.seed, lesson.index, "grow"))
@@ -90,8 +92,8 @@ class GradientMethod:
             torch.manual_seed(seed_for(self.seed, lesson.index, "step", training.epoch, index))
             progress = (training.epoch + index / steps) / epochs
             try:
-                loss = self._train_step(training.optimizer, x, y, Step(lesson.index, training.epoch, index, progress))
-            except torch.linalg.LinAlgError as error:  # the projectors' factorisations meet NaN first
+                loss = self.train_step(training.optimizer, x, y, Step(lesson.index, training.epoch, index, progress))
+            except LinAlgError as error:  # the projectors' factorisations meet NaN first
                 raise _exploded(lesson, training) from error
             worst = torch.maximum(worst, loss)  # NaN wins; looked at once an epoch, as a look waits for the device
             training.step = index + 1
@@ -99,7 +101,7 @@ class GradientMethod:
         if not torch.isfinite(worst):
             raise _exploded(lesson, training)
 
-    def _train_step(self, optimizer: torch.optim.SGD, x: Tensor, y: Tensor, step: Step) -> Tensor:
+    def train_step(self, optimizer: torch.optim.SGD, x: Tensor, y: Tensor, step: Step) -> Tensor:
         for ingredient in self.ingredients:
             x, y = ingredient.batch(x, y, step)
         optimizer.zero_grad()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from engram.methods.base import Lesson, State, Watch
+from engram.lesson import Lesson, State, Watch
 from engram.methods.gradient import GradientMethod
 
 

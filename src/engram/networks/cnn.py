@@ -30,7 +30,7 @@ class ConvBlock(nn.Module):
 def cnn_extractor(channels: int, height: int, width: int, settings: NetworkSettings) -> nn.Sequential:
     blocks: list[nn.Module] = []
     for filters in settings.filters:
-        outputs = filters * settings.width
+        outputs = filters * (settings.width or 1)
         blocks.append(ConvBlock(channels, outputs, settings.dropout))
         channels, height, width = outputs, (height + 1) // 2, (width + 1) // 2
     return nn.Sequential(*blocks, nn.Flatten(), *mlp_extractor(channels * height * width, settings.hidden))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from engram.errors import InputError
 from engram.progress import Progress
 from engram.recipes import recipe
 from engram.report.figures import accuracy_figure
 from engram.report.tables import print_comparison
 from engram.study.options import RunOptions
-from engram.study.run import CHECKPOINT, RESULT, run
+from engram.study.run import CHECKPOINT, RESULT, read_result, run
 
 RECIPES = ("finetune", "owm", "joint")
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -30,14 +31,21 @@ def demo(out: str, quiet: bool) -> list[dict[str, Any]]:
     results = []
     for name in RECIPES:
         own = folder / name
-        for stale in (RESULT, CHECKPOINT):  # of an earlier demo
-            (own / stale).unlink(missing_ok=True)
         chosen = recipe(name, **SETTINGS)
         if "owm" in chosen.ingredients:
             chosen = chosen.changed({"owm": OWM})
+        _clear(own)
         with Progress(f"{name} on digits", quiet) as progress:
             results.append(run(chosen, RunOptions("digits", str(own), quiet=quiet), progress))
     print_comparison(list(results))
     accuracy_figure(list(results), folder / PICTURE)
     print(f"picture: {folder / PICTURE}")
     return results
+
+
+def _clear(own: Path) -> None:
+    """Remove what an earlier demo left, and nothing else."""
+    if (own / RESULT).exists() and read_result(own / RESULT).get("dataset") != "digits":
+        raise InputError(f"{own} holds a run of another data set: choose another --out.")
+    for stale in (RESULT, CHECKPOINT):
+        (own / stale).unlink(missing_ok=True)

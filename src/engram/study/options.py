@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from engram.data.sets import set_info
-from engram.settings import Precision, Selection
+from engram.errors import InputError
+from engram.settings import Precision, Selection, check_whole
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class RunOptions:
     selection: Selection = "last"
     """epoch that is kept of each task: last; best on validation data of the current task; or of all seen tasks"""
     precision: Precision = "auto"
-    """of forward and backward; projectors are float32 always"""
+    """of forward and backward; projectors are never below float32"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where to compute"""
     data_dir: str | None = None
@@ -42,6 +43,12 @@ class RunOptions:
     """go on with the run in --out, from its last checkpoint"""
     quiet: bool = False
     """no progress display"""
+
+    def __post_init__(self) -> None:
+        check_whole(self, 0, "seed")
+        # a NaN compares as false with everything, so that it is refused too
+        if not self.checkpoint_seconds >= 0:
+            raise InputError(f"--checkpoint-seconds must be 0 or more, not {self.checkpoint_seconds}.")
 
     def resolved_tasks(self) -> int:
         return set_info(self.dataset).tasks if self.tasks is None else self.tasks

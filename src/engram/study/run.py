@@ -12,10 +12,11 @@ import torch
 
 from engram import files
 from engram.data import Part, TaskStream, class_order, load, split_classes
+from engram.data.sets import set_info
 from engram.devices import resolve_device
 from engram.errors import FileError, InputError
 from engram.learner import Learner
-from engram.methods.base import Position, State, Watch
+from engram.lesson import Position, State, Watch
 from engram.progress import Progress
 from engram.recipes import Recipe
 from engram.study import metrics
@@ -29,15 +30,18 @@ CHECKPOINT = "checkpoint.safetensors"
 def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
     """Do the run, or what is left of it, and return its result (also in its folder)."""
     out = options.folder(recipe.name)
+    if not recipe.network.width:
+        recipe = recipe.changed({"network": {"width": set_info(options.dataset).width}})
     if not options.resume and ((out / RESULT).exists() or (out / CHECKPOINT).exists()):
         raise InputError(f"{out} already holds a run: add --resume to go on with it, or choose another --out.")
     if (out / RESULT).exists():
         result = read_result(out / RESULT)
-        check_same(out / RESULT, result, protocol(recipe, options))
+        check_same(out / RESULT, result, protocol(recipe, options) | asked(options))
         progress.say(f"{out / RESULT} is there already: this run is finished.")
         return result
     with threads(options.threads):
         job = Run(recipe, options, progress)
+        files.make_folder(out)  # found out before the training rather than after it
         if options.resume:
             job.resume(out / CHECKPOINT)
         result = job.work(out)
@@ -74,6 +78,7 @@ class Run:
         self.lessons = [order] if recipe.keeps_data else self.groups
         self.measured: dict[str, Any] = {"matrix": [], "drift": [], "projector_traces": [], "seconds": 0.0}
         self.first_features: np.ndarray | None = None
+        self.versions = versions()  # asked now: the checkout may be another one when the run ends
         self.started = time.perf_counter()
 
     def work(self, out: Path) -> dict[str, Any]:
@@ -109,7 +114,7 @@ class Run:
         state = self.learner.state()
         if self.first_features is not None:
             state.tensors["run.first_features"] = torch.from_numpy(self.first_features)
-        state.meta["run"] = self.identity()
+        state.meta |= {"run": self.identity(), "versions": self.versions}
         state.meta["measured"] = self.measured | {"seconds": self.seconds()}
         files.save(path, state.tensors, state.meta, kind="checkpoint")
 
@@ -122,6 +127,11 @@ class Run:
         features = tensors.pop("run.first_features", None)
         self.first_features = None if features is None else features.numpy()
         self.measured = meta["measured"]
+        if meta["versions"] != self.versions:
+            self.progress.say(
+                f"This run began with {meta['versions']}, which its result will name; now {self.versions}."
+            )
+            self.versions = meta["versions"]
         self.learner.restore(State(tensors, meta))
         self.progress.say(f"Resuming after {len(self.measured['matrix'])} finished tasks.")
 
@@ -159,7 +169,7 @@ class Run:
             "confusion": confusion.tolist(),
             "projector_traces": self.measured["projector_traces"],
             "seconds": self.seconds(),
-            "versions": versions(),
+            "versions": self.versions,
             "machine": describe_machine(),
         }
 
@@ -200,6 +210,16 @@ def protocol(recipe: Recipe, options: RunOptions) -> dict[str, Any]:
         "selection": options.selection,
         "settings": json_plain(recipe.settings()),
     }
+
+
+def asked(options: RunOptions) -> dict[str, Any]:
+    """What was asked for of the machine, where it was not left open."""
+    wishes = {
+        "precision": (options.precision, "auto"),
+        "device": (options.device, "auto"),
+        "threads": (options.threads, 0),
+    }
+    return {name: wish for name, (wish, open_) in wishes.items() if wish != open_}
 
 
 def check_same(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
