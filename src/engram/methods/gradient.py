@@ -10,7 +10,6 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.linalg import LinAlgError  # pyright: ignore[reportPrivateImportUsage]
 
 from engram.errors import EngramError
 from engram.ingredients.base import Batch, Ingredient, Step
@@ -93,7 +92,8 @@ class GradientMethod:
             progress = (training.epoch + index / steps) / epochs
             try:
                 loss = self.train_step(training.optimizer, x, y, Step(lesson.index, training.epoch, index, progress))
-            except LinAlgError as error:  # the projectors' factorisations meet NaN first
+            # the projectors' factorisations are the first to meet NaN
+            except torch.linalg.LinAlgError as error:  # pyright: ignore[reportPrivateImportUsage]
                 raise _exploded(lesson, training) from error
             worst = torch.maximum(worst, loss)  # NaN wins; looked at once an epoch, as a look waits for the device
             training.step = index + 1
