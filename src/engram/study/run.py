@@ -133,7 +133,10 @@ class Run:
             )
             self.versions = meta["versions"]
         self.learner.restore(State(tensors, meta))
-        self.progress.say(f"Resuming after {len(self.measured['matrix'])} finished tasks.")
+        done = len(self.measured["matrix"])
+        self.progress.say(
+            f"Resuming after {done} of {len(self.lessons)} tasks and {meta['measured']['seconds']:.0f} s."
+        )
 
     def identity(self) -> dict[str, Any]:
         """What makes this run this run: resuming with anything else would not give its numbers."""
