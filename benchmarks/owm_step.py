@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable
 
 import torch
+from torch import nn
 
 from engram.ingredients.base import Step
 from engram.lesson import Lesson
 from engram.methods.gradient import GradientMethod
 from engram.networks import build_network
+from engram.networks.cnn import ConvBlock
 from engram.recipes import recipe
 from engram.settings import NetworkSettings
 from engram.study.machine import describe_machine, versions
@@ -25,12 +27,17 @@ STEPS = 3
 """steps of one kind in a row: enough to have its memory at hand again"""
 
 
-def stepper(name: str, low_precision: bool) -> Callable[[], None]:
+def stepper(name: str, low_precision: bool, torch_dropout: bool = False) -> Callable[[], None]:
     """Training steps of the paper's CNN on one batch of 64 colour images of 32 x 32 pixels."""
     torch.manual_seed(0)
     chosen = recipe(name)
+    network = build_network((3, 32, 32), 10, NetworkSettings())
+    if torch_dropout:
+        for block in network.modules():
+            if isinstance(block, ConvBlock):
+                block.add_module("dropout", nn.Dropout(block.dropout.p))
     method = GradientMethod(
-        build_network((3, 32, 32), 10, NetworkSettings()),
+        network,
         [settings.start() for settings in chosen.ingredients.values()],
         chosen.training,
         seed=0,
@@ -59,6 +66,11 @@ def measure(kinds: dict[str, Callable[[], None]], rounds: int) -> dict[str, list
     return {name: values[2:] for name, values in times.items()}
 
 
+def ratio(top: list[float], bottom: list[float]) -> float:
+    """Median over the rounds, so that a slow spell of the machine meets both."""
+    return statistics.median(a / b for a, b in zip(top, bottom, strict=True))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
@@ -69,15 +81,19 @@ def main() -> None:
     report: dict[str, object] = {"machine": describe_machine(), "versions": versions(), "threads": arguments.threads}
     for precision in ("float32", "bfloat16"):
         low = precision == "bfloat16"
-        times = measure({name: stepper(name, low) for name in ("finetune", "owm")}, arguments.rounds)
-        plain, owm = (statistics.median(times[name]) for name in ("finetune", "owm"))
-        pairs = [b / a for a, b in zip(times["finetune"], times["owm"], strict=True)]
-        report[precision] = {
-            "plain_ms": round(plain * 1e3, 1),
-            "owm_ms": round(owm * 1e3, 1),
-            "ratio": round(statistics.median(pairs), 3),
+        kinds = {"plain": stepper("finetune", low), "OWM": stepper("owm", low)}
+        kinds |= {
+            "plain, torch's dropout": stepper("finetune", low, torch_dropout=True),
+            "OWM, torch's dropout": stepper("owm", low, torch_dropout=True),
         }
-        print(f"{precision}: plain {plain * 1e3:.1f} ms, OWM {owm * 1e3:.1f} ms, ratio {statistics.median(pairs):.2f}")
+        times = measure(kinds, arguments.rounds)
+        ratios = {
+            f"{top} / {bottom}": round(ratio(times[top], times[bottom]), 2)
+            for top, bottom in [("OWM", "plain"), ("OWM, torch's dropout", "plain, torch's dropout")]
+        }
+        medians = {name: round(statistics.median(values) * 1e3, 1) for name, values in times.items()}
+        report[precision] = {"milliseconds": medians, "ratios": ratios}
+        print(precision, json.dumps(report[precision], indent=1))
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(report, file, indent=1)
