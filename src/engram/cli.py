@@ -50,7 +50,7 @@ class DemoCommand:
 
 
 class RunCommand:
-    """Base of the per-recipe commands that `run_commands` makes; each has a field for each group of settings."""
+    """Base of the per-recipe commands that `_run_command` makes; each has a field for each group of settings."""
 
     recipe: Recipe
     options: RunOptions

@@ -128,9 +128,8 @@ class Run:
         self.first_features = None if features is None else features.numpy()
         self.measured = meta["measured"]
         if meta["versions"] != self.versions:
-            self.progress.say(
-                f"This run began with {meta['versions']}, which its result will name; now {self.versions}."
-            )
+            began = ", ".join(f"{name} {version}" for name, version in meta["versions"].items())
+            self.progress.say(f"This run began with other versions, which its result will name: {began}.")
             self.versions = meta["versions"]
         self.learner.restore(State(tensors, meta))
         done = len(self.measured["matrix"])
