@@ -23,6 +23,7 @@ from engram.learner import Learner
 from engram.lesson import Lesson, Position, State, Watch
 from engram.projection import PENDING_ROWS
 from engram.recipes import Recipe
+from engram.settings import GeneratorSettings
 
 Inputs = Literal["images", "tables"]
 Task = tuple[np.ndarray, np.ndarray]
@@ -41,8 +42,12 @@ class Trial:
 
     @classmethod
     def of(cls, recipe: Recipe, inputs: Inputs) -> Trial:
-        network = {"filters": (4, 6, 8), "hidden": 16}
-        return cls(recipe.changed({"training": {"epochs": 2, "batch_size": 8}, "network": network}), inputs)
+        small = {"training": {"epochs": 2, "batch_size": 8}, "network": {"filters": (4, 6, 8), "hidden": 16}}
+        generator = {"generator_steps": 2, "generator_width": 12, "generator_batch": 8}
+        generators = {
+            name: generator for name, group in recipe.ingredients.items() if isinstance(group, GeneratorSettings)
+        }
+        return cls(recipe.changed(small | generators), inputs)
 
     def training(self, **settings: Any) -> Trial:
         return Trial(self.recipe.changed({"training": settings}), self.inputs)

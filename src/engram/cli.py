@@ -17,6 +17,7 @@ from engram.recipes import recipe as recipe_by_name
 from engram.study.options import RunOptions
 
 OVERVIEW = "Engram teaches a classifier new classes, task after task, without keeping the old data."
+ORDER = "of the ingredients' edits: replay before owm is projected with the rest, after owm it is not"
 STOPPED = 130
 """What shells report for a program that Ctrl-C has ended."""
 
@@ -61,6 +62,7 @@ class RunCommand:
         from engram.study.run import run
 
         recipe = self.recipe.changed({name: asdict(getattr(self, name)) for name in self.recipe.groups()})
+        recipe = recipe.reordered(getattr(self, "order", tuple(recipe.ingredients)))
         options = RunOptions(**asdict(self.options))
         with Progress(f"{recipe.name} on {options.dataset}", options.quiet) as progress:
             result = run(recipe, options, progress)
@@ -117,6 +119,8 @@ def _run_command(recipe: Recipe) -> type:
         unchecked = _unchecked(type(settings))
         kind = flat[unchecked] if name == "training" else unchecked
         fields.append((name, kind, field(default=unchecked(**asdict(settings)))))
+    if len(recipe.ingredients) > 1:
+        fields.append(("order", Annotated[tuple[str, ...], tyro.conf.arg(help=ORDER)], tuple(recipe.ingredients)))
     return make_dataclass("RunCommand", fields, bases=(RunCommand,), namespace={"recipe": recipe}, frozen=False)
 
 

@@ -26,7 +26,7 @@ from engram.methods.base import Method
 from engram.methods.gradient import GradientMethod
 from engram.methods.joint import JointMethod
 from engram.networks import build_network
-from engram.randomness import isolated, seed_for
+from engram.randomness import generator, isolated, seed_for
 from engram.recipes import Recipe
 from engram.recipes import recipe as recipe_by_name
 from engram.settings import Precision
@@ -115,6 +115,25 @@ class Learner(ClassifierMixin, BaseEstimator):
         x = self._tensor(X)
         return self.method_.features(x).cpu().numpy()
 
+    def extract(self, X: Any) -> np.ndarray:
+        """The extractor's own features of each sample, without what ingredients do at prediction."""
+        return self.method_.extract(self._tensor(X)).cpu().numpy()
+
+    def generate(self, y: Any) -> np.ndarray | None:
+        """Generated features of samples of these classes, for recipes that generate features; None for others."""
+        self._check_fitted()
+        labels = check_labels(y, len(np.atleast_1d(y)))
+        if strange := sorted(set(labels.tolist()) - set(self.table_.seen), key=str):
+            raise InputError(f"Class {strange[0]!r} has not been learnt: only learnt classes can be generated.")
+        columns = torch.tensor(self.table_.encode(labels), device=self.device_)
+        features = self.method_.generate(columns, generator(self.seed_, "generate"))
+        return None if features is None else features.cpu().numpy()
+
+    def measures(self) -> dict[str, Any]:
+        """What the ingredients have measured of the task just learnt; empty after `load`."""
+        self._check_fitted()
+        return self.method_.measures()
+
     def projector_traces(self) -> dict[str, float]:
         """For recipes with OWM: the share of each layer's input space that is still free."""
         self._check_fitted()
@@ -131,7 +150,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         tensors, meta = files.load(path, kind="model")
         try:
             base = recipe or recipe_by_name(meta["recipe"])
-            learner = cls(base.changed(_tuples(meta["settings"])), **meta["parameters"], device=device)
+            chosen = base.changed(_tuples(meta["settings"])).reordered(meta["order"])
+            learner = cls(chosen, **meta["parameters"], device=device)
             learner.restore(State(tensors, meta))
         except (KeyError, TypeError, RuntimeError, InputError) as error:
             raise FileError(f"{path} is not a model that this version of Engram can read: {error}") from error
@@ -144,6 +164,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         state.meta |= {
             "recipe": self.recipe_.name,
             "settings": self.recipe_.settings(),
+            "order": list(self.recipe_.ingredients),
             "parameters": {"seed": self.seed_, "precision": self.precision},
             "form": {"layout": self.form_.layout, "shape": list(self.form_.shape)},
             "classes": self.table_.state(),

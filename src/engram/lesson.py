@@ -51,6 +51,9 @@ class Watch:
     def stepped(self, position: Position) -> None:
         """After each step."""
 
+    def worked(self, what: str, done: int, total: int) -> None:
+        """After each step of work that follows a task's training, such as a generator's."""
+
     def score_epoch(self) -> float | None:
         """After each epoch: a score, if the epoch with the best one shall be kept; None keeps the last."""
         return None

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from engram.lesson import Position
@@ -33,6 +33,7 @@ class Progress:
         )
         self._title = title
         self._row = self._bar.add_task(title, total=None, speed="")
+        self._extra: TaskID | None = None
         self._task, self._tasks = 0, 1
         self._samples, self._since = 0, time.perf_counter()
 
@@ -66,6 +67,16 @@ class Progress:
             completed=self._task + done,
             speed=f"{self._samples / max(elapsed, 1e-9):,.0f} samples/s",
         )
+
+    def worked(self, what: str, done: int, total: int) -> None:
+        """A second bar for work that follows a task's training, such as a generator's."""
+        if self._extra is None:
+            title = f"{self._title}: task {self._task + 1}/{self._tasks}, {what}"
+            self._extra = self._bar.add_task(title, total=total, speed="")
+        self._bar.update(self._extra, completed=done)
+        if done == total:
+            self._bar.remove_task(self._extra)
+            self._extra = None
 
     def measured(self, index: int, accuracy: float) -> None:
         if not self.quiet:

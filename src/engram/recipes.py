@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engram.errors import InputError
-from engram.settings import IngredientSettings, NetworkSettings, OWMSettings, TrainingSettings
+from engram.settings import (
+    FeatureReplaySettings,
+    IngredientSettings,
+    NetworkSettings,
+    OWMSettings,
+    RotationSettings,
+    TrainingSettings,
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,15 @@ class Recipe:
             new[name] = dataclasses.replace(new[name], **values)
         return self.with_groups(new)
 
+    def reordered(self, order: Sequence[str]) -> Recipe:
+        """A copy whose ingredients make their edits in this order."""
+        if sorted(order) != sorted(self.ingredients):
+            raise InputError(
+                f"The order of recipe {self.name!r} must name each of {', '.join(self.ingredients)} once, "
+                f"not {', '.join(order) or 'nothing'}."
+            )
+        return dataclasses.replace(self, ingredients={name: self.ingredients[name] for name in order})
+
     def with_groups(self, groups: Mapping[str, Any]) -> Recipe:
         """A copy with these settings objects in the place of its own."""
         ingredients = {name: groups[name] for name in self.ingredients}
@@ -63,6 +79,22 @@ class Recipe:
 _TABLE = [
     Recipe("finetune", "train on each task in turn, with no protection"),
     Recipe("owm", "orthogonal weight modification (Zeng et al. 2019)", {"owm": OWMSettings()}),
+    Recipe("gfr", "generative feature replay and no other protection", {"replay": FeatureReplaySettings()}),
+    Recipe(
+        "owm+gfr",
+        "OWM, and generated features of old classes for the head (Shen et al. 2021)",
+        {"owm": OWMSettings(), "replay": FeatureReplaySettings()},
+    ),
+    Recipe(
+        "owm+ssl",
+        "OWM, and the self-supervised task of telling rotations (images only)",
+        {"rotation": RotationSettings(), "owm": OWMSettings()},
+    ),
+    Recipe(
+        "owm+ssl+gfr",
+        "OWM, rotations and generated features: the paper's whole system (images only)",
+        {"rotation": RotationSettings(), "owm": OWMSettings(), "replay": FeatureReplaySettings()},
+    ),
     Recipe("joint", "all data at once, the upper bound: it stores every sample", method="joint"),
 ]
 

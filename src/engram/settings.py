@@ -120,13 +120,82 @@ class OWMSettings:
     """step between a convolution's input patches that are protected (0: the kernel's size)"""
     refresh: Literal["online", "task_end"] = "online"
     """online: absorb every batch before its step; task_end: one pass after each task, the first trained freely"""
+    head: Literal["protected", "free"] = "protected"
+    """free: the last linear layer has no projector, so that only replay keeps it from forgetting"""
 
     def __post_init__(self) -> None:
         check_number(self, "above 0", "alpha_conv", "alpha_first", "alpha_hidden", "alpha_last")
         check_whole(self, 0, "patch_stride")
         check_choice(self, "refresh", "online", "task_end")
+        check_choice(self, "head", "protected", "free")
 
     def start(self) -> Ingredient:
         from engram.ingredients.owm import OWMIngredient
 
         return OWMIngredient(self)
+
+
+@dataclass(frozen=True)
+class RotationSettings:
+    """The self-supervised task: tell by how many quarter turns a batch was rotated."""
+
+    weight: float = 1.0
+    """of the rotation loss"""
+
+    def __post_init__(self) -> None:
+        check_number(self, "at least 0", "weight")
+
+    def start(self) -> Ingredient:
+        from engram.ingredients.rotation import Rotation
+
+        return Rotation(self)
+
+
+@dataclass(frozen=True)
+class GeneratorSettings:
+    """A conditional Wasserstein GAN with gradient penalty, trained after each task."""
+
+    generator_steps: int = 800
+    """steps of the generator a task: its whole budget"""
+    generator_width: int = 512
+    """of the hidden layers of generator and critic"""
+    generator_batch: int = 128
+    """samples a step, real and generated each"""
+    generator_rate: float = 1e-4
+    """learning rate of Adam; the optimisers are made anew for each task"""
+    critic_steps: int = 5
+    """steps of the critic for each one of the generator"""
+    penalty: float = 10.0
+    """weight of the gradient penalty"""
+    noise: int = 128
+    """random numbers that a sample is made of"""
+
+    def __post_init__(self) -> None:
+        check_whole(self, 1, "generator_steps", "generator_width", "generator_batch", "critic_steps", "noise")
+        check_number(self, "above 0", "generator_rate")
+        check_number(self, "at least 0", "penalty")
+
+
+@dataclass(frozen=True)
+class FeatureReplaySettings(GeneratorSettings):
+    """Generative feature replay: the head goes on seeing generated features of the old classes."""
+
+    weight: float = 1.0
+    """of the replay loss"""
+    temperature: float = 2.0
+    """of the old head's soft targets"""
+    squared: bool = False
+    """multiply the replay loss by the temperature's square, which keeps its gradient's size"""
+    batch_size: int = 64
+    """generated features a step"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "at least 0", "weight")
+        check_number(self, "above 0", "temperature")
+        check_whole(self, 1, "batch_size")
+
+    def start(self) -> Ingredient:
+        from engram.ingredients.feature_replay import FeatureReplay
+
+        return FeatureReplay(self)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
+import torch
 from torch import Tensor, nn
 
-from engram.lesson import Lesson, State
+from engram.lesson import Lesson, State, Watch
 from engram.networks import Network
 
 
@@ -37,9 +38,14 @@ class Host(Protocol):
 
     network: Network
     seed: int
+    device: torch.device
+    low_precision: bool
+    """whether forward and backward passes run in bfloat16"""
     batch_size: int
     ingredients: list[Ingredient]
     """all of them, in the order of their edits"""
+    watch: Watch
+    """who looks on at the task that is being learnt: tell it of work that takes long"""
 
     def batches(self, lesson: Lesson, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """A task's prepared batches, in an order that belongs to the epoch."""
@@ -49,9 +55,16 @@ class Host(Protocol):
         """Features and scores of prepared inputs, in the method's precision."""
         ...
 
+    def extract(self, x: Tensor) -> Tensor:
+        """Features of raw inputs in evaluation mode, with no ingredient's part in them."""
+        ...
+
 
 class Ingredient:
     """Acts on the training of a host. The order of a recipe's ingredients is the order of their edits."""
+
+    only_adds: ClassVar[bool] = False
+    """whether `edit_gradients` only adds: then a later projection may form the training loss's part by itself"""
 
     def attach(self, host: Host) -> None:
         """Once, before anything else."""
@@ -92,3 +105,11 @@ class Ingredient:
     def traces(self) -> dict[str, float]:
         """Share of each protected layer's input space that is still free."""
         return {}
+
+    def measures(self) -> dict[str, Any]:
+        """Numbers about the task just learnt, for the result: plain values that JSON can hold."""
+        return {}
+
+    def generate(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
+        """Generated features of these classes, from an ingredient that has some."""
+        return None

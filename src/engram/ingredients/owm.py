@@ -17,9 +17,10 @@ class OWMIngredient(Ingredient):
     def attach(self, host: Host) -> None:
         self.host = host
         before = host.ingredients[: host.ingredients.index(self)]
-        # gradients that are formed by the projection itself cannot be edited by those that come before it
-        lazy = all(type(other).edit_gradients is Ingredient.edit_gradients for other in before)
-        self.owm = OWM(host.network, self.settings, lazy=lazy)
+        # gradients that are formed by the projection itself can be added to by those that come before it, no more
+        lazy = all(other.only_adds or type(other).edit_gradients is Ingredient.edit_gradients for other in before)
+        skip = ["head"] if self.settings.head == "free" else []
+        self.owm = OWM(host.network, self.settings, skip=skip, lazy=lazy)
 
     def edit_gradients(self, step: Step) -> None:
         self.owm.project(step.progress)

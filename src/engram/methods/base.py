@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from engram.lesson import Lesson, State, Watch
@@ -18,12 +19,24 @@ class Method(Protocol):
         """What the head sees of raw inputs x, as used for prediction."""
         ...
 
+    def extract(self, x: Tensor) -> Tensor:
+        """Features of raw inputs x as the extractor alone gives them: what generated features stand for."""
+        ...
+
+    def generate(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
+        """Generated features of these columns' classes; None where nothing generates any."""
+        ...
+
     def scores(self, x: Tensor) -> Tensor:
         """One number per raw input and column of the head."""
         ...
 
     def traces(self) -> dict[str, float]:
         """Share of each protected layer's input space that is still free."""
+        ...
+
+    def measures(self) -> dict[str, Any]:
+        """Numbers about the task just learnt, for the result."""
         ...
 
     def state(self) -> State: ...

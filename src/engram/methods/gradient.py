@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -52,12 +53,15 @@ class GradientMethod:
         self.device = device
         self.low_precision = low_precision
         self.training: Training | None = None
-        for ingredient in self.ingredients:
-            ingredient.attach(self)
+        self.watch = Watch()
+        with isolated(device):
+            for ingredient in self.ingredients:
+                torch.manual_seed(seed_for(seed, "attach", type(ingredient).__name__))
+                ingredient.attach(self)
 
     def learn(self, lesson: Lesson, watch: Watch) -> None:
         """Learn one task, or go on with it where `restore` has left it."""
-        with isolated(self.device):
+        with isolated(self.device), self._watched(watch):
             training = self.training or self.begin(lesson)
             self.training = training
             self.network.train()
@@ -67,10 +71,18 @@ class GradientMethod:
                 training.epoch, training.step = epoch + 1, 0
             if training.best_weights:
                 self._trained().load_state_dict(training.best_weights)
-            for place, ingredient in enumerate(self.ingredients):
-                torch.manual_seed(seed_for(self.seed, lesson.index, "end", place))
+            for ingredient in self.ingredients:
+                torch.manual_seed(seed_for(self.seed, lesson.index, "end", type(ingredient).__name__))
                 ingredient.end_task(lesson)
             self.training = None
+
+    @contextmanager
+    def _watched(self, watch: Watch) -> Iterator[None]:
+        self.watch = watch
+        try:
+            yield
+        finally:
+            self.watch = Watch()
 
     def begin(self, lesson: Lesson) -> Training:
         """Make ready for a task's first step."""
@@ -78,8 +90,8 @@ class GradientMethod:
             self.network.standardise(lesson.x)
         torch.manual_seed(seed_for(self.seed, lesson.index, "grow"))
         self.network.grow(lesson.width)
-        for place, ingredient in enumerate(self.ingredients):
-            torch.manual_seed(seed_for(self.seed, lesson.index, "begin", place))
+        for ingredient in self.ingredients:
+            torch.manual_seed(seed_for(self.seed, lesson.index, "begin", type(ingredient).__name__))
             ingredient.begin_task(lesson)
         return Training(self._new_optimizer())
 
@@ -138,23 +150,35 @@ class GradientMethod:
             scores = self.network.head(features)
         return features, scores.float()
 
+    def extract(self, x: Tensor) -> Tensor:
+        return self._in_parts(partial(self._run, self.network.extractor), x)
+
     def features(self, x: Tensor) -> Tensor:
-        with self._predicting():
-            return torch.cat([self._features(part) for part in x.split(PREDICT_ROWS)])
+        return self._in_parts(self._features, x)
 
     def scores(self, x: Tensor) -> Tensor:
         head = self.network.head
-        with self._predicting():
-            for ingredient in self.ingredients:
-                head = partial(ingredient.scores, head)
-            return torch.cat([head(self._features(part)).float() for part in x.split(PREDICT_ROWS)])
+        for ingredient in self.ingredients:
+            head = partial(ingredient.scores, head)
+        return self._in_parts(lambda part: head(self._features(part)).float(), x)
+
+    def generate(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
+        made = (ingredient.generate(columns, random) for ingredient in self.ingredients)
+        return next((features for features in made if features is not None), None)
 
     def _features(self, x: Tensor) -> Tensor:
         extract = self.network.extractor
         for ingredient in self.ingredients:
             extract = partial(ingredient.features, extract)
+        return self._run(extract, x)
+
+    def _run(self, extract: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.low_precision):
             return extract(self.network.prepare(x)).float()
+
+    def _in_parts(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        with self._predicting():
+            return torch.cat([function(part) for part in x.split(PREDICT_ROWS)])
 
     @contextmanager
     def _predicting(self) -> Iterator[None]:
@@ -168,6 +192,9 @@ class GradientMethod:
 
     def traces(self) -> dict[str, float]:
         return {name: share for ingredient in self.ingredients for name, share in ingredient.traces().items()}
+
+    def measures(self) -> dict[str, Any]:
+        return {name: value for ingredient in self.ingredients for name, value in ingredient.measures().items()}
 
     def state(self) -> State:
         state = State(meta={"width": self.network.head.out_features})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,11 +30,20 @@ class JointMethod:
     def features(self, x: Tensor) -> Tensor:
         return self._inner.features(x)
 
+    def extract(self, x: Tensor) -> Tensor:
+        return self._inner.extract(x)
+
+    def generate(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
+        return self._inner.generate(columns, random)
+
     def scores(self, x: Tensor) -> Tensor:
         return self._inner.scores(x)
 
     def traces(self) -> dict[str, float]:
         return {}
+
+    def measures(self) -> dict[str, Any]:
+        return self._inner.measures()
 
     def state(self) -> State:
         state = self._inner.state()

@@ -25,6 +25,9 @@ from engram.study.options import RunOptions
 
 RESULT = "result.json"
 CHECKPOINT = "checkpoint.safetensors"
+ANALYSIS = "analysis.safetensors"
+SHOWN = 100
+"""real and generated features a class that are kept for pictures"""
 
 
 def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
@@ -76,7 +79,13 @@ class Run:
         )
         # joint training sees one task that holds all classes, and is measured by the split it is compared with
         self.lessons = [order] if recipe.keeps_data else self.groups
-        self.measured: dict[str, Any] = {"matrix": [], "drift": [], "projector_traces": [], "seconds": 0.0}
+        self.measured: dict[str, Any] = {
+            "matrix": [],
+            "drift": [],
+            "projector_traces": [],
+            "measures": [],
+            "seconds": 0.0,
+        }
         self.first_features: np.ndarray | None = None
         self.versions = versions()  # asked now: the checkout may be another one when the run ends
         self.started = time.perf_counter()
@@ -90,6 +99,7 @@ class Run:
             self.learner.learn(task.x, task.y, classes if task.index == 0 else None, watch)
             self.measure(task.index)
             self.checkpoint(out / CHECKPOINT)
+        self.analyse(out / ANALYSIS)
         return self.result()
 
     def measure(self, index: int) -> None:
@@ -98,12 +108,27 @@ class Run:
         row = [self.accuracy(self.data.test, group) for group in self.groups[: last + 1]]
         self.measured["matrix"].append(row)
         self.measured["projector_traces"].append(self.learner.projector_traces())
+        self.measured["measures"].append(self.learner.measures())
         features = self.learner.features(self.data.validation.only(self.groups[0]).x)
         if self.first_features is None:
             self.first_features = features
         else:
             self.measured["drift"].append(metrics.feature_drift(self.first_features, features))
         self.progress.measured(index, float(np.mean(row)))
+
+    def analyse(self, path: Path) -> None:
+        """Where features are generated: some of each class, real and generated, side by side for a picture."""
+        y = np.concatenate([np.full(SHOWN, label) for label in range(len(self.data.classes))])
+        generated = self.learner.generate(y)
+        if generated is None:
+            return
+        rng = np.random.default_rng(self.options.seed)
+        rows = [np.flatnonzero(self.data.train.y == label) for label in range(len(self.data.classes))]
+        chosen = np.concatenate([rng.choice(of_class, min(SHOWN, len(of_class)), False) for of_class in rows])
+        features = {"real": self.learner.extract(self.data.train.x[chosen]), "generated": generated}
+        tensors = {name: torch.from_numpy(values).half() for name, values in features.items()}
+        labels = {"real_y": torch.from_numpy(self.data.train.y[chosen]), "generated_y": torch.from_numpy(y)}
+        files.save(path, tensors | labels, self.identity(), kind="analysis")
 
     def accuracy(self, part: Part, classes: list[int]) -> float:
         chosen = part.only(classes)
@@ -170,6 +195,7 @@ class Run:
             "drift": self.measured["drift"],
             "confusion": confusion.tolist(),
             "projector_traces": self.measured["projector_traces"],
+            "measures": self.measured["measures"],
             "seconds": self.seconds(),
             "versions": self.versions,
             "machine": describe_machine(),
@@ -191,6 +217,9 @@ class RunWatch(Watch):
             self.job.checkpoint(self.path)
             self.saved = time.perf_counter()
 
+    def worked(self, what: str, done: int, total: int) -> None:
+        self.job.progress.worked(what, done, total)
+
     def score_epoch(self) -> float | None:
         job = self.job
         if job.options.selection == "last":
@@ -211,6 +240,7 @@ def protocol(recipe: Recipe, options: RunOptions) -> dict[str, Any]:
         "epochs": recipe.training.epochs,
         "selection": options.selection,
         "settings": json_plain(recipe.settings()),
+        "order": list(recipe.ingredients),
     }
 
 

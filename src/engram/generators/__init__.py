@@ -1,0 +1,1 @@
+"""What stands in for old data: generators, which know nothing of tasks."""

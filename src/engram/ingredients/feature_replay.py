@@ -1,0 +1,92 @@
+"""Generative feature replay: a generator learns each task's features, and the head goes on seeing them later.
+
+Its gradient on the head is added in `edit_gradients`: listed before OWM it is projected with the rest, after OWM it
+is not. Nothing but the head ever sees a generated feature.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engram.generators.feature_gan import FeatureGAN
+from engram.ingredients.base import Host, Ingredient, Step
+from engram.lesson import Lesson, State
+from engram.randomness import generator
+from engram.settings import FeatureReplaySettings
+
+CHECKED = 200
+"""generated features a class that the head labels after each task, to see whether they are what was asked for"""
+
+
+def distillation_loss(scores: Tensor, taught: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy with the soft targets of `taught`; new columns, which it does not have yet, have target 0."""
+    targets = (taught / temperature).softmax(1)
+    targets = F.pad(targets, (0, scores.shape[1] - taught.shape[1]))
+    return F.cross_entropy(scores / temperature, targets)
+
+
+class FeatureReplay(Ingredient):
+    only_adds = True
+
+    def __init__(self, settings: FeatureReplaySettings) -> None:
+        self.settings = settings
+        self.last_task: dict[str, Any] = {}
+
+    def attach(self, host: Host) -> None:
+        self.host = host
+        features = host.network.head.in_features
+        self.gan = FeatureGAN(self.settings, features, host.device, host.low_precision)
+        self.old_head = torch.empty(0, features, device=host.device)
+
+    def edit_gradients(self, step: Step) -> None:
+        if not self.gan.seen:
+            return
+        random = generator(self.host.seed, step.task, "replay", step.epoch, step.index)
+        features = self.gan.sample(self._any_old(self.settings.batch_size, random), random)
+        weight = self.host.network.head.weight
+        loss = distillation_loss(features @ weight.T, features @ self.old_head.T, self.settings.temperature)
+        if self.settings.squared:
+            loss = loss * self.settings.temperature**2
+        (gradient,) = torch.autograd.grad(self.settings.weight * loss, weight)
+        weight.grad = gradient if weight.grad is None else weight.grad + gradient
+
+    def end_task(self, lesson: Lesson) -> None:
+        features = self.host.extract(lesson.x)
+        curves = self.gan.learn(features, lesson.y, lesson.width, partial(self.host.watch.worked, "generator"))
+        self.old_head = self.host.network.head.weight.detach().clone()
+        self.last_task = {"generator": curves | {"as_asked": self._as_asked(lesson.index)}}
+
+    def measures(self) -> dict[str, Any]:
+        return self.last_task
+
+    def generate(self, columns: Tensor, random: torch.Generator) -> Tensor:
+        return self.gan.sample(columns, random)
+
+    def state(self) -> State:
+        state = self.gan.state()
+        state.tensors["old_head"] = self.old_head
+        return state
+
+    def restore(self, state: State) -> None:
+        self.old_head = state.tensors["old_head"].clone()
+        self.gan.restore(state)
+
+    def _any_old(self, size: int, random: torch.Generator) -> Tensor:
+        places = torch.randint(len(self.gan.seen), (size,), generator=random)
+        return torch.tensor(self.gan.seen)[places].to(self.host.device)
+
+    def _as_asked(self, task: int) -> dict[str, float]:
+        """For each class (by column) the share of generated features that the head takes for what they shall be."""
+        random = generator(self.host.seed, task, "generated features checked")
+        seen = torch.tensor(self.gan.seen, device=self.host.device)
+        shares = {}
+        for column in self.gan.seen:
+            made = self.gan.sample(seen.new_full((CHECKED,), column), random)
+            found = seen[(made @ self.old_head[seen].T).argmax(1)]
+            shares[str(column)] = float((found == column).double().mean())
+        return shares
