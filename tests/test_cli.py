@@ -50,6 +50,21 @@ def test_a_run_writes_its_result_with_the_settings_it_was_given(
         assert part in said
 
 
+def test_the_order_of_the_ingredients_is_a_flag_where_there_are_several(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generator = ["--replay.generator-steps", "1", "--replay.generator-width", "8", "--replay.generator-batch", "4"]
+    words = ["run", "owm+gfr", "digits", "--order", "replay", "owm", "--tasks", "2", *generator]
+    assert main([*words, "--out", str(tmp_path), *TINY]) == 0
+    assert json.loads((tmp_path / "result.json").read_text())["order"] == ["replay", "owm"]
+    assert main(["run", "owm+gfr", "digits", "--out", str(tmp_path), "--resume", *generator, *TINY]) == 2
+    assert "with tasks 2" in capsys.readouterr().err
+    for name, given in (("owm+gfr", True), ("owm", False)):
+        with pytest.raises(SystemExit):
+            main(["run", name, "--help"])
+        assert ("--order" in capsys.readouterr().out) == given
+
+
 def test_help_that_nobody_reads_to_its_end_leaves_no_traceback() -> None:
     line = f"{sys.executable} -m engram run owm --help | head -n 1"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=os.environ)
@@ -65,6 +80,7 @@ def test_help_that_nobody_reads_to_its_end_leaves_no_traceback() -> None:
         (["run", "owm", "digits", "--tasks", "11"], "choose 1 to 10 tasks"),
         (["run", "owm", "digits", "--epochs", "0"], "epochs must be"),
         (["run", "owm", "digits", "--owm.alpha-conv", "-1"], "alpha_conv"),
+        (["run", "owm+gfr", "digits", "--order", "owm"], "must name each of owm, replay once"),
         (["run", "owm", "digits", "--seed", "-1"], "seed must be"),
         (["run", "owm", "digits", "--class-order-seed", "-1"], "class order seed"),
         (["run", "owm", "cifar10", "--data-dir", "no/such/folder"], "no/such/folder"),

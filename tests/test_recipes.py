@@ -8,7 +8,13 @@ import pytest
 
 from engram.errors import InputError
 from engram.recipes import RECIPES, recipe
-from engram.settings import NetworkSettings, OWMSettings, TrainingSettings
+from engram.settings import (
+    FeatureReplaySettings,
+    NetworkSettings,
+    OWMSettings,
+    RotationSettings,
+    TrainingSettings,
+)
 
 
 def test_the_table_lists_each_recipe_under_its_name() -> None:
@@ -30,7 +36,7 @@ def test_changed_settings_leave_the_table_alone() -> None:
     [
         (lambda: recipe("own"), "There is no recipe 'own': did you mean 'owm'?"),
         (lambda: recipe("jiont"), "did you mean 'joint'?"),
-        (lambda: recipe("zzz"), "there are finetune, owm, joint"),
+        (lambda: recipe("zzz"), "there are finetune, owm, gfr"),
         (lambda: recipe(5), "There is no recipe 5"),  # pyright: ignore[reportArgumentType]
         (lambda: recipe("finetune", owm={}), "Recipe 'finetune' has no settings 'owm'; it has training, network."),
         (lambda: recipe("owm", owm={"alpha": 1}), "Settings 'owm' have no 'alpha'; they have alpha_conv,"),
@@ -41,6 +47,21 @@ def test_a_wrong_name_is_refused_with_the_right_ones(call: Any, wanted: str) -> 
     with pytest.raises(InputError) as caught:
         call()
     assert wanted in str(caught.value)
+
+
+def test_another_order_of_the_ingredients_keeps_their_settings() -> None:
+    chosen = recipe("owm+gfr", replay={"weight": 3.0})
+    other = chosen.reordered(["replay", "owm"])
+    assert list(chosen.ingredients) == ["owm", "replay"]
+    assert list(other.ingredients) == ["replay", "owm"]
+    assert other.settings() == chosen.settings()
+    assert list(other.changed({"owm": {"alpha_conv": 1}}).ingredients) == ["replay", "owm"]
+
+
+@pytest.mark.parametrize("order", [[], ["owm"], ["owm", "replay", "owm"], ["owm", "rotation"]])
+def test_an_order_names_each_ingredient_once(order: list[str]) -> None:
+    with pytest.raises(InputError, match="must name each of owm, replay once"):
+        recipe("owm+gfr").reordered(order)
 
 
 BAD = [
@@ -54,6 +75,16 @@ BAD = [
     *[(NetworkSettings, name, value) for name in ("width", "hidden") for value in (-3, 2.5)],
     (NetworkSettings, "hidden", 0),
     *[(OWMSettings, f"alpha_{kind}", value) for kind in ("conv", "first", "hidden", "last") for value in (0, -1.0)],
+    *[(OWMSettings, "head", value) for value in ("fre", None)],
+    *[(RotationSettings, "weight", value) for value in (-1, math.inf)],
+    *[(FeatureReplaySettings, "weight", value) for value in (-1, math.nan)],
+    *[(FeatureReplaySettings, "temperature", value) for value in (0, -2)],
+    *[(FeatureReplaySettings, "generator_rate", value) for value in (0, "x")],
+    *[(FeatureReplaySettings, "penalty", value) for value in (-1, None)],
+    *[
+        (FeatureReplaySettings, name, 0)
+        for name in ("generator_steps", "generator_width", "generator_batch", "critic_steps", "noise", "batch_size")
+    ],
     *[(OWMSettings, "patch_stride", value) for value in (-1, 0.5)],
     *[(OWMSettings, "refresh", value) for value in ("onlin", None, ["online"])],
 ]

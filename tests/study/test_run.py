@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from engram import files
 from engram.data import SETS
 from engram.errors import FileError, InputError
 from engram.lesson import Position
@@ -19,14 +20,19 @@ from engram.progress import Progress
 from engram.recipes import RECIPES, Recipe, recipe
 from engram.report import demo
 from engram.study.options import RunOptions
-from engram.study.run import CHECKPOINT, RESULT, Run, RunWatch, run
+from engram.study.run import ANALYSIS, CHECKPOINT, RESULT, SHOWN, Run, RunWatch, run
 
 SMALL: dict[str, dict[str, Any]] = {
     "training": {"epochs": 2, "batch_size": 32},
     "network": {"filters": (4, 6, 8), "hidden": 16},
 }
+GENERATOR = {"generator_steps": 2, "generator_width": 12, "generator_batch": 8}
 FLAGS = ["--epochs", "2", "--batch-size", "32", "--network.filters", "4", "6", "8", "--network.hidden", "16"]
 TIMES = ("seconds", "versions", "machine")
+
+
+def small(name: str) -> Recipe:
+    return recipe(name, **SMALL, **({"replay": GENERATOR} if "replay" in RECIPES[name].ingredients else {}))
 
 
 def quietly(chosen: Recipe, options: RunOptions) -> dict[str, Any]:
@@ -45,7 +51,7 @@ def numbers(result: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module", params=sorted(RECIPES))
 def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp(request.param)
-    return out, quietly(recipe(request.param, **SMALL), options(out))
+    return out, quietly(small(request.param), options(out))
 
 
 def test_a_result_holds_what_the_readme_of_results_promises(finished: tuple[Path, dict[str, Any]]) -> None:
@@ -83,10 +89,29 @@ def test_the_matrix_has_a_row_a_task_and_joint_training_one(finished: tuple[Path
     assert (result["forgetting"] is None) == joint
 
 
+def test_a_run_with_a_generator_measures_it_and_leaves_features_for_a_picture(
+    finished: tuple[Path, dict[str, Any]],
+) -> None:
+    out, result = finished
+    if not result["recipe"].endswith("gfr"):
+        assert not (out / ANALYSIS).exists()
+        assert result["measures"] == [{}] * len(result["matrix"])
+        return
+    assert [list(entry["generator"]["as_asked"]) for entry in result["measures"]] == [
+        [str(column) for column in range(2 * task)] for task in range(1, 6)
+    ]
+    tensors, meta = files.load(out / ANALYSIS, kind="analysis")
+    assert meta["recipe"] == result["recipe"]
+    for part in ("real", "generated"):
+        assert tensors[f"{part}_y"].bincount().tolist() == [SHOWN] * 10
+        assert tensors[part].shape == (10 * SHOWN, 16)
+        assert (tensors[part] >= 0).all() and tensors[part].any()
+
+
 def test_projector_traces_fall_with_owm_and_are_absent_without(finished: tuple[Path, dict[str, Any]]) -> None:
     result = finished[1]
     traces = result["projector_traces"]
-    if result["recipe"] != "owm":
+    if not result["recipe"].startswith("owm"):
         assert not any(traces)
         return
     assert all(0 < share < 1 for share in traces[0].values())
@@ -123,9 +148,13 @@ class Interrupting(Progress):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("selection", ["last", "current", "seen"])
-def test_a_run_stopped_anywhere_and_resumed_ends_with_the_same_numbers(selection: Any, tmp_path: Path) -> None:
-    chosen = recipe("owm", **SMALL)
+@pytest.mark.parametrize(
+    ("name", "selection"), [("owm", "last"), ("owm", "current"), ("owm", "seen"), ("owm+ssl+gfr", "seen")]
+)
+def test_a_run_stopped_anywhere_and_resumed_ends_with_the_same_numbers(
+    name: str, selection: Any, tmp_path: Path
+) -> None:
+    chosen = small(name)
     undisturbed = quietly(chosen, options(tmp_path / "whole", selection=selection))
     often = options(tmp_path / "parts", selection=selection, checkpoint_seconds=0, resume=True)
     for steps in (1, 9, 15, 7, 20, 0):
@@ -167,7 +196,7 @@ def test_resuming_a_finished_run_says_so_and_changes_nothing(
     out, result = finished
     written = (out / RESULT).read_bytes()
     with Progress("test") as progress:
-        again = run(recipe(result["recipe"], **SMALL), options(out, resume=True), progress)
+        again = run(small(result["recipe"]), options(out, resume=True), progress)
     assert again == result
     assert (out / RESULT).read_bytes() == written
     assert "finished" in capsys.readouterr().err
@@ -176,7 +205,7 @@ def test_resuming_a_finished_run_says_so_and_changes_nothing(
 def test_a_finished_run_of_another_precision_is_not_taken_for_this_one(finished: tuple[Path, dict[str, Any]]) -> None:
     out, result = finished
     with pytest.raises(InputError, match="with precision 'float32', not 'bfloat16'"):
-        quietly(recipe(result["recipe"], **SMALL), options(out, resume=True, precision="bfloat16"))
+        quietly(small(result["recipe"]), options(out, resume=True, precision="bfloat16"))
 
 
 def test_the_filters_are_doubled_on_cifar100_unless_told_otherwise(
@@ -221,7 +250,7 @@ def test_resuming_where_there_is_nothing_starts_afresh_and_says_so(
 def test_a_second_run_into_the_same_folder_is_refused(finished: tuple[Path, dict[str, Any]]) -> None:
     out, result = finished
     with pytest.raises(InputError, match="--resume"):
-        quietly(recipe(result["recipe"], **SMALL), options(out))
+        quietly(small(result["recipe"]), options(out))
 
 
 def interrupted(out: Path) -> None:
@@ -242,7 +271,7 @@ def test_resuming_with_other_settings_is_refused(changes: dict[str, Any], tmp_pa
 def test_a_finished_run_of_other_settings_is_not_taken_for_this_one(finished: tuple[Path, dict[str, Any]]) -> None:
     out, result = finished
     with pytest.raises(InputError, match="with seed 0, not 5"):
-        quietly(recipe(result["recipe"], **SMALL), options(out, resume=True, seed=5))
+        quietly(small(result["recipe"]), options(out, resume=True, seed=5))
 
 
 def test_a_damaged_checkpoint_or_result_gives_one_sentence(tmp_path: Path) -> None:
