@@ -83,7 +83,8 @@ class Projector:
         result = (self.base.to(x.dtype) @ x.T).T  # P is symmetric, and this order is a third faster for few rows
         if self.used:
             waiting = self.pending[: self.used]
-            result.addmm_(x @ waiting.T, waiting, alpha=-1)
+            # a new tensor: CUDA refuses to add a product into the transpose of a single row
+            result = result - (x @ waiting.T) @ waiting
         return result
 
     def _check(self, rows: Tensor, alpha: float) -> None:
