@@ -66,28 +66,27 @@ def printed_loss(critic: LinearCritic, real: Tensor, remembered: Tensor, fake: T
     return critic(fake)[0].mean() - critic(real)[0].mean() - critic(remembered)[0].mean()
 
 
+def balanced_loss(critic: LinearCritic, real: Tensor, remembered: Tensor, fake: Tensor) -> Tensor:
+    """What we train on: one real batch that mixes the two, against one generated batch."""
+    mixed, labels = torch.cat([real[:32], remembered[:32]]), torch.zeros(64, dtype=torch.long)
+    return -critic_loss(critic, mixed, labels, fake, labels, 0.0)[1]["wasserstein"]
+
+
 def test_the_balanced_loss_is_bounded_where_the_printed_one_runs_away() -> None:
     torch.manual_seed(0)
     samples = torch.randn(3, 64, 2)  # new, remembered and generated samples of one distribution
-    values = {}
-    for name in ("balanced", "printed"):
+    values = []
+    for adversarial in (printed_loss, balanced_loss):
         critic = LinearCritic(torch.tensor([0.6, 0.8]))
         optimizer = torch.optim.Adam(critic.parameters(), 0.05)
         for _ in range(200):
-            penalty = 10 * gradient_penalty(critic, samples[0], samples[2])
-            if name == "printed":
-                gan = printed_loss(critic, *samples)
-            else:
-                real = torch.cat([samples[0][:32], samples[1][:32]])
-                gan = -critic_loss(critic, real, torch.zeros(64).long(), samples[2], torch.zeros(64).long(), 0.0)[1][
-                    "wasserstein"
-                ]
             optimizer.zero_grad()
-            (gan + penalty).backward()
+            (adversarial(critic, *samples) + 10 * gradient_penalty(critic, samples[0], samples[2])).backward()
             optimizer.step()
-        values[name] = float(gan.detach())
-    assert values["printed"] < -4
-    assert abs(values["balanced"]) < 1
+        values.append(float(adversarial(critic, *samples).detach()))
+    printed, balanced = values
+    assert printed < -4
+    assert abs(balanced) < 1
 
 
 @pytest.mark.parametrize("low_precision", [False, True])

@@ -57,7 +57,8 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def test_a_result_holds_what_the_readme_of_results_promises(finished: tuple[Path, dict[str, Any]]) -> None:
     out, result = finished
     protocol = "recipe dataset tasks seed class_order_seed epochs selection precision settings versions"
-    numbers = "accuracy accuracy_after_task average_incremental_accuracy forgetting inter_task_error inner_task_error"
+    errors = "forgetting inter_task_error inner_task_error"
+    numbers = f"accuracy validation_accuracy accuracy_after_task average_incremental_accuracy {errors}"
     promised = f"{protocol} {numbers} matrix drift confusion projector_traces seconds".split()
     assert set(promised) <= set(result)
     assert json.loads((out / RESULT).read_text()) == result
@@ -105,7 +106,9 @@ def test_a_run_with_a_generator_measures_it_and_leaves_features_for_a_picture(
     for part in ("real", "generated"):
         assert tensors[f"{part}_y"].bincount().tolist() == [SHOWN] * 10
         assert tensors[part].shape == (10 * SHOWN, 16)
-        assert (tensors[part] >= 0).all() and tensors[part].any()
+        assert (tensors[part] >= 0).all()
+        # unprotected, so small a network may lose its last active unit
+        assert tensors[part].any() or result["recipe"] == "gfr"
 
 
 def test_projector_traces_fall_with_owm_and_are_absent_without(finished: tuple[Path, dict[str, Any]]) -> None:
@@ -294,19 +297,16 @@ def test_selection_scores_validation_data_of_the_current_or_all_seen_classes(tmp
                 scored.append(sorted(classes))
             return super().accuracy(part, classes)
 
-    for selection, wanted in (("current", [0, 1, 2, 3, 4]), ("seen", list(range(10))), ("last", None)):
+    first, both = [0, 1, 2, 3, 4], list(range(10))
+    for selection, second in (("current", [5, 6, 7, 8, 9]), ("seen", both), ("last", None)):
         scored.clear()
         with Progress("test", quiet=True) as progress:
             job = Spy(
                 recipe("finetune", **SMALL), options(tmp_path / selection, tasks=2, selection=selection), progress
             )
             job.work(tmp_path / selection)
-        later = [classes for classes in scored if classes != [0, 1, 2, 3, 4]]
-        if wanted is None:
-            assert not scored
-        else:
-            assert scored[:2] == [[0, 1, 2, 3, 4]] * 2
-            assert later == ([[5, 6, 7, 8, 9]] * 2 if selection == "current" else [wanted] * 2)
+        epochs = [first] * 2 + [second] * 2 if second else []
+        assert scored == [*epochs, both], "and once at the end, for whoever chooses settings"
 
 
 def test_the_thread_count_is_fixed_within_a_run_and_put_back(tmp_path: Path) -> None:

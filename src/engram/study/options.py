@@ -10,7 +10,8 @@ from tyro.conf import Positional, arg
 
 from engram.data.sets import set_info
 from engram.errors import InputError
-from engram.settings import Precision, Selection, check_whole
+from engram.settings import Precision, Selection
+from engram.settings.checks import check_whole
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,7 @@ class Run:
             "class_names": list(self.data.classes),
             "samples": {part: len(getattr(self.data, part)) for part in ("train", "validation", "test")},
             "accuracy": accuracy,
+            "validation_accuracy": self.accuracy(self.data.validation, list(range(len(task_of)))),
             "inter_task_error": inter,
             "inner_task_error": inner,
             "accuracy_after_task": after,

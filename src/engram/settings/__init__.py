@@ -1,0 +1,34 @@
+"""Every hyper-parameter with its one default, one idea a file; free of torch, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from engram.settings.owm import OWMSettings
+from engram.settings.replay import FeatureReplaySettings, GeneratorSettings
+from engram.settings.rotation import RotationSettings
+from engram.settings.training import NetworkSettings, TrainingSettings
+
+if TYPE_CHECKING:
+    from engram.ingredients.base import Ingredient
+
+__all__ = [
+    "FeatureReplaySettings",
+    "GeneratorSettings",
+    "IngredientSettings",
+    "NetworkSettings",
+    "OWMSettings",
+    "Precision",
+    "RotationSettings",
+    "Selection",
+    "TrainingSettings",
+]
+
+Selection = Literal["last", "current", "seen"]
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+class IngredientSettings(Protocol):
+    """Frozen settings that can start a live ingredient; its class name, less `Settings`, is the flags' prefix."""
+
+    def start(self) -> Ingredient: ...
