@@ -14,8 +14,9 @@ from engram.closed_form.sums import Sums
 from engram.randomness import generator
 
 DRAWS = 8192
-FREEDOM = 4
-"""of Student's t: real scores stray further than normal ones, and where classes lie far apart that is all that counts"""
+FREEDOM = 6
+"""of the t distribution by which all of a sample's noise is stretched: where classes lie far apart, tails are what
+counts, and real ones are heavier than a normal distribution's"""
 RANGE = (-7.0, 7.0)
 """logarithms of the sharpness, in units of one over the scores' spread, that are looked at"""
 
@@ -24,8 +25,9 @@ def sharpness(head: Head, sums: Sums) -> float:
     """One over the temperature: what to multiply scores with before the softmax.
 
     Scores are a linear map of features, so that the held-out sums give their mean in each class and their covariance
-    within the classes (one for all). Scores are drawn from Student's t distributions of these moments, and the
-    sharpness is the one that gives them the largest likelihood.
+    within the classes (one for all). Scores are drawn from distributions of these moments, and the sharpness is the one
+    that gives them the largest likelihood. The draws are not normal: a class's score for samples of another is low as
+    a rule and high now and then, so that the noise is exponential, and heavy-tailed.
     """
     known = (sums.counts.sum(0) > 0).nonzero().flatten()
     part = 1 if int(sums.counts[1].sum()) >= 2 * len(known) else 0
@@ -73,7 +75,7 @@ def _drawn(means: Tensor, within: Tensor, counts: Tensor) -> tuple[Tensor, Tenso
     """
     each, columns = max(16, DRAWS // len(means)), len(within)
     random = generator(0, "temperature")
-    noise = torch.randn(each, columns, generator=random, dtype=torch.float64)
+    noise = -torch.rand(each, columns, generator=random, dtype=torch.float64).clamp_min(1e-300).log() - 1
     strayed = torch.randn(each, FREEDOM, generator=random, dtype=torch.float64).square().sum(1, keepdim=True)
     noise *= ((FREEDOM - 2) / strayed).sqrt()
     values, vectors = torch.linalg.eigh((within + within.T) / 2)

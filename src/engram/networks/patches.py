@@ -24,7 +24,7 @@ CHUNK_BYTES = 4 << 20
 """of answers that are worked on at a time: what processors keep close by"""
 MIRROR_ROWS = 1024
 MIRROR_FILTERS = 64
-TELLS = 0.75
+TELLS = 0.6
 """share of held-out images whose mirroring a linear classifier may recognise before flips are taken to matter"""
 
 
@@ -54,7 +54,7 @@ class PatchLayer:
         return torch.cat([self._answers(part, filters) for part in parts])
 
     def _answers(self, images: Tensor, filters: Tensor) -> Tensor:
-        patches = self._with_one(normalised_patches(images, self.side, self.contrast).to(filters.dtype))
+        patches = normalised_patches(images, self.side, self.contrast, filters.dtype)
         answers = patches @ filters
         above = self._pooled(_positive(answers.clone() if self._below_is_needed() else answers))
         if not self.both:
@@ -71,9 +71,6 @@ class PatchLayer:
 
     def _below_is_needed(self) -> bool:
         return self.both and self.threshold > 0
-
-    def _with_one(self, patches: Tensor) -> Tensor:
-        return F.pad(patches, (0, 1), value=1.0)
 
     def _pooled(self, answers: Tensor) -> Tensor:
         """Means over the cells, which overlap by one place where they do not come out even: so they are symmetric."""
@@ -141,9 +138,13 @@ def patches_of(images: Tensor, side: int) -> Tensor:
     return pixels.as_strided(shape, steps).reshape(*shape[:3], -1)
 
 
-def normalised_patches(images: Tensor, side: int, contrast: float) -> Tensor:
+def normalised_patches(images: Tensor, side: int, contrast: float, dtype: torch.dtype) -> Tensor:
+    """Patches of mean 0 and variance 1, but for `contrast`, which is added to it; a one follows the numbers of each."""
     patches = patches_of(images, side)
-    return F.layer_norm(patches, patches.shape[-1:], eps=contrast)
+    numbers = patches.shape[3]
+    normalised = torch.ones(*patches.shape[:3], numbers + 1, dtype=dtype, device=patches.device)
+    normalised[..., :numbers] = F.layer_norm(patches, (numbers,), eps=contrast)
+    return normalised
 
 
 def mirrored(patches: Tensor, side: int) -> Tensor:

@@ -23,7 +23,7 @@ class AnalyticSettings:
     """filters are patches picked at random, or the centres of clusters of patches"""
     sides: Literal["both", "one"] = "both"
     """both: what is above and what is below the threshold; one: what is above, and the patches' means"""
-    threshold: float = 0.0
+    threshold: float = 0.5
     """how far a patch must agree with a filter to count, in deviations"""
     grid: int = 2
     """cells a side over which the answers are averaged"""
