@@ -511,6 +511,7 @@ def test_parameters_are_scikit_learns() -> None:
         "seed": 4,
         "precision": "auto",
         "device": "auto",
+        "network": None,
     }
     assert learner.set_params(seed=9).seed == 9
     twin = clone(learner.fit(*table()))

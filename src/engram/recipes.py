@@ -20,7 +20,6 @@ from engram.settings import (
     TrainingSettings,
 )
 
-
 _TRAINED: dict[str, type] = {"training": TrainingSettings, "network": NetworkSettings}
 METHOD_SETTINGS: dict[str, dict[str, type]] = {
     "gradient": _TRAINED,

@@ -53,9 +53,7 @@ def _gradient(start: Start) -> GradientMethod:
 
 def _analytic(start: Start) -> AnalyticMethod:
     own = start.recipe.own
-    return AnalyticMethod(
-        own["analytic"], own["head"], start.seed, start.device, start.low_precision, start.network
-    )
+    return AnalyticMethod(own["analytic"], own["head"], start.seed, start.device, start.low_precision, start.network)
 
 
 METHODS: dict[str, Callable[[Start], Method]] = {

@@ -100,9 +100,7 @@ class PatchFeatures:
         images = shrunk(x)
         flips = settings.flips == "yes" or (settings.flips == "auto" and not tells_mirrored(images, settings, random))
         sides = sorted({min(side, *images.shape[2:]) for side in settings.patch or (default_side(images),)})
-        layers = [
-            _fitted_layer(images, side, len(sides), settings, flips, low_precision, random) for side in sides
-        ]
+        layers = [_fitted_layer(images, side, len(sides), settings, flips, low_precision, random) for side in sides]
         return cls(layers)
 
     def state(self) -> State:
