@@ -7,8 +7,18 @@ from scipy.special import logsumexp
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from torch import Tensor
 
-from engram.closed_form.heads import LEAST, MOST, START, STEP, _downhill, best_strength, held_out_error
-from engram.closed_form.heads import Head, nearest_mean, solved_head
+from engram.closed_form.heads import (
+    LEAST,
+    MOST,
+    START,
+    STEP,
+    Head,
+    _downhill,
+    best_strength,
+    held_out_error,
+    nearest_mean,
+    solved_head,
+)
 from engram.closed_form.sums import Sums
 from engram.closed_form.temperature import sharpness
 
@@ -156,9 +166,10 @@ def test_probabilities_are_nearly_as_likely_as_the_best_temperature_makes_them(
     head = solved(sums, 1e-3, discriminant)
     fresh, truth = blobs(8000, 8, 4, seed=5, apart=apart)
     scores = (fresh @ head.weights + head.bias).numpy()
+    own = scores[np.arange(8000), truth]
 
     def loss(factor: float) -> float:
-        return float((logsumexp(factor * scores, axis=1) - factor * scores[np.arange(8000), truth]).mean())
+        return float((np.asarray(logsumexp(factor * scores, axis=1)) - factor * own).mean())
 
     best = min(loss(factor) for factor in np.exp(np.linspace(-4, 6, 200)))
     assert loss(sharpness(head, sums)) < 1.2 * best + 0.01

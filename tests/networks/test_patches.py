@@ -33,7 +33,7 @@ def fitted(x: Tensor, low_precision: bool = False, **settings: Any) -> PatchFeat
 
 def naive(layer: PatchLayer, image: np.ndarray) -> np.ndarray:
     """One image's answers, place by place and cell by cell."""
-    channels, height, width = image.shape
+    _, height, width = image.shape
     filters, side = layer.filters.double().numpy(), layer.side
     down, across = height - side + 1, width - side + 1
     answers, patches = np.zeros((filters.shape[1], down, across)), np.zeros((len(filters) - 1, down, across))
@@ -72,7 +72,8 @@ def test_features_are_what_a_loop_over_patches_gives(sides: str, threshold: floa
 
 def test_bfloat16_is_the_same_but_for_rounding() -> None:
     x = images()
-    for settings in ({"threshold": 0.0}, {"threshold": 0.5}, {"sides": "one"}):
+    variants: list[dict[str, Any]] = [{"threshold": 0.0}, {"threshold": 0.5}, {"sides": "one"}]
+    for settings in variants:
         exact, rounded = fitted(x, **settings)(x), fitted(x, low_precision=True, **settings)(x)
         assert (exact - rounded).abs().max() < 0.03 * exact.abs().max()
 
