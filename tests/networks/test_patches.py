@@ -160,6 +160,15 @@ def test_the_work_is_done_in_parts_of_bounded_size(monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(features(x), whole)
 
 
+@pytest.mark.parametrize("low_precision", [False, True])
+def test_an_images_features_do_not_depend_on_its_company(low_precision: bool) -> None:
+    """Otherwise what is forgotten would not be what was learnt."""
+    x = images()
+    features = fitted(x, low_precision, flips="yes", filters=40)
+    alone = torch.cat([features(image[None]) for image in x])
+    torch.testing.assert_close(alone, features(x), rtol=1e-6, atol=1e-6)
+
+
 def test_features_go_through_their_state() -> None:
     x = images()
     features = fitted(x, patch=(3, 4), flips="yes")
