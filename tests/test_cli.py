@@ -35,6 +35,15 @@ def test_every_setting_of_a_recipe_is_a_flag_and_no_other(capsys: pytest.Capture
         assert ("--owm.alpha-conv" in shown) == owm
 
 
+def test_a_recipe_that_learns_in_one_pass_has_no_epochs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "analytic", "--help"])
+    shown = capsys.readouterr().out
+    assert "--epochs" not in shown
+    for flag in ("--analytic.size", "--analytic.filters", "--head.ridge", "--tasks"):
+        assert flag in shown
+
+
 def test_a_run_writes_its_result_with_the_settings_it_was_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

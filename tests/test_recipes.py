@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from engram.errors import InputError
-from engram.recipes import RECIPES, recipe
+from engram.recipes import METHOD_SETTINGS, RECIPES, Recipe, recipe
 from engram.settings import (
+    AnalyticSettings,
     FeatureReplaySettings,
+    HeadSettings,
     NetworkSettings,
     OWMSettings,
     RotationSettings,
@@ -31,12 +33,28 @@ def test_changed_settings_leave_the_table_alone() -> None:
     assert recipe("owm") == RECIPES["owm"]
 
 
+def test_a_recipe_has_the_groups_of_its_method_and_of_its_ingredients() -> None:
+    assert list(recipe("owm").groups()) == ["training", "network", "owm"]
+    assert list(recipe("lda").groups()) == ["analytic", "head"]
+    assert recipe("lda", head={"rows": 5}).own["head"] == HeadSettings(kind="lda", rows=5)
+    with pytest.raises(InputError, match="no settings 'training'; it has analytic, head"):
+        recipe("analytic", training={"epochs": 2})
+    with pytest.raises(InputError, match="no method 'magic': there are gradient, joint"):
+        Recipe("mine", "", method="magic")
+
+
+def test_every_method_can_be_started() -> None:
+    from engram.methods.registry import METHODS
+
+    assert list(METHODS) == list(METHOD_SETTINGS)
+
+
 @pytest.mark.parametrize(
     ("call", "wanted"),
     [
         (lambda: recipe("own"), "There is no recipe 'own': did you mean 'owm'?"),
         (lambda: recipe("jiont"), "did you mean 'joint'?"),
-        (lambda: recipe("zzz"), "there are finetune, owm, gfr"),
+        (lambda: recipe("zzz"), "there are analytic, lda, ncm, finetune, owm, gfr"),
         (lambda: recipe(5), "There is no recipe 5"),  # pyright: ignore[reportArgumentType]
         (lambda: recipe("finetune", owm={}), "Recipe 'finetune' has no settings 'owm'; it has training, network."),
         (lambda: recipe("owm", owm={"alpha": 1}), "Settings 'owm' have no 'alpha'; they have alpha_conv,"),
@@ -86,6 +104,15 @@ BAD = [
         for name in ("generator_steps", "generator_width", "generator_batch", "critic_steps", "noise", "batch_size")
     ],
     *[(OWMSettings, "patch_stride", value) for value in (-1, 0.5)],
+    *[(AnalyticSettings, name, value) for name in ("filters", "width", "grid") for value in (0, -2, 1.5, "3")],
+    *[(AnalyticSettings, name, "none") for name in ("size", "pick", "sides", "flips")],
+    *[(AnalyticSettings, name, value) for name in ("contrast", "whitening") for value in (0, math.nan)],
+    *[(AnalyticSettings, "patch", value) for value in ((0,), (3, 1.5), 6)],
+    (AnalyticSettings, "threshold", -0.1),
+    *[(HeadSettings, "ridge", value) for value in (0, -1, math.inf)],
+    (HeadSettings, "class_memory", -1),
+    (HeadSettings, "rows", 0),
+    (HeadSettings, "kind", "svm"),
     *[(OWMSettings, "refresh", value) for value in ("onlin", None, ["online"])],
 ]
 

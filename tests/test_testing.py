@@ -14,6 +14,7 @@ from torch import Tensor
 
 from engram._trial import random_states
 from engram.classes import ClassTable
+from engram.closed_form.sums import Sums
 from engram.errors import InputError
 from engram.ingredients.base import Host, Ingredient, Step
 from engram.learner import Learner
@@ -312,7 +313,7 @@ def test_random_numbers_shared_with_others_are_found(ingredient: str) -> None:
 
 
 def test_a_seed_without_effect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engram.learner.seed_for", lambda seed, *purpose: 0)
+    monkeypatch.setattr("engram.methods.registry.seed_for", lambda seed, *purpose: 0)
     monkeypatch.setattr("engram.methods.gradient.seed_for", lambda seed, *purpose: 0)
     monkeypatch.setattr("engram.methods.gradient.generator", lambda *purpose: torch.Generator().manual_seed(0))
     assert "seeds 0 and 1" in breaks("same-seed", recipe("finetune"))
@@ -360,6 +361,17 @@ class ShrinksTheHead(Mine):
 
 def test_growth_that_changes_old_scores_is_found() -> None:
     assert "scores of old classes moved by 0.01" in breaks("growing", recipe_with("ShrinksTheHead"))
+
+
+def test_an_order_that_matters_in_one_pass_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = Sums.add
+
+    def fading(self: Sums, *others: Any) -> None:
+        self.by_class *= 0.99
+        inner(self, *others)
+
+    monkeypatch.setattr(Sums, "add", fading)
+    assert "in another grouping, scores of classes moved" in breaks("growing", recipe("analytic"))
 
 
 def test_columns_in_the_wrong_order_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,15 @@ Moment = tuple[int, int, int]
 END = 10**6
 
 
+SMALL: dict[str, dict[str, Any]] = {
+    "training": {"epochs": 2, "batch_size": 8},
+    "network": {"filters": (4, 6, 8), "hidden": 16},
+    "analytic": {"filters": 6, "width": 16},
+    "head": {"rows": 8},
+}
+"""settings that make methods small, by group"""
+
+
 @dataclass(frozen=True)
 class Trial:
     """A recipe, made small and quick where that changes nothing of its nature, and data for it."""
@@ -42,12 +51,17 @@ class Trial:
 
     @classmethod
     def of(cls, recipe: Recipe, inputs: Inputs) -> Trial:
-        small = {"training": {"epochs": 2, "batch_size": 8}, "network": {"filters": (4, 6, 8), "hidden": 16}}
+        small = {name: values for name, values in SMALL.items() if name in recipe.own}
         generator = {"generator_steps": 2, "generator_width": 12, "generator_batch": 8}
         generators = {
             name: generator for name, group in recipe.ingredients.items() if isinstance(group, GeneratorSettings)
         }
         return cls(recipe.changed(small | generators), inputs)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it goes over its data in epochs, at a learning rate."""
+        return "training" in self.recipe.own
 
     def training(self, **settings: Any) -> Trial:
         return Trial(self.recipe.changed({"training": settings}), self.inputs)

@@ -26,13 +26,15 @@ SMALL: dict[str, dict[str, Any]] = {
     "training": {"epochs": 2, "batch_size": 32},
     "network": {"filters": (4, 6, 8), "hidden": 16},
 }
+ONE_PASS: dict[str, dict[str, Any]] = {"analytic": {"filters": 8}, "head": {"rows": 8}}
 GENERATOR = {"generator_steps": 2, "generator_width": 12, "generator_batch": 8}
 FLAGS = ["--epochs", "2", "--batch-size", "32", "--network.filters", "4", "6", "8", "--network.hidden", "16"]
 TIMES = ("seconds", "versions", "machine")
 
 
 def small(name: str) -> Recipe:
-    return recipe(name, **SMALL, **({"replay": GENERATOR} if "replay" in RECIPES[name].ingredients else {}))
+    every = {**SMALL, **ONE_PASS, "replay": GENERATOR}
+    return recipe(name, **{group: every[group] for group in RECIPES[name].groups() if group in every})
 
 
 def quietly(chosen: Recipe, options: RunOptions) -> dict[str, Any]:
@@ -96,7 +98,9 @@ def test_a_run_with_a_generator_measures_it_and_leaves_features_for_a_picture(
     out, result = finished
     if not result["recipe"].endswith("gfr"):
         assert not (out / ANALYSIS).exists()
-        assert result["measures"] == [{}] * len(result["matrix"])
+        one_pass = result["recipe"] in ("analytic", "lda", "ncm")
+        wanted = {"ridge", "temperature", "features"} if one_pass else set()
+        assert [set(entry) for entry in result["measures"]] == [wanted] * len(result["matrix"])
         return
     assert [list(entry["generator"]["as_asked"]) for entry in result["measures"]] == [
         [str(column) for column in range(2 * task)] for task in range(1, 6)
@@ -152,7 +156,8 @@ class Interrupting(Progress):
 
 
 @pytest.mark.parametrize(
-    ("name", "selection"), [("owm", "last"), ("owm", "current"), ("owm", "seen"), ("owm+ssl+gfr", "seen")]
+    ("name", "selection"),
+    [("owm", "last"), ("owm", "current"), ("owm", "seen"), ("owm+ssl+gfr", "seen"), ("analytic", "last")],
 )
 def test_a_run_stopped_anywhere_and_resumed_ends_with_the_same_numbers(
     name: str, selection: Any, tmp_path: Path
@@ -209,6 +214,16 @@ def test_a_finished_run_of_another_precision_is_not_taken_for_this_one(finished:
     out, result = finished
     with pytest.raises(InputError, match="with precision 'float32', not 'bfloat16'"):
         quietly(small(result["recipe"]), options(out, resume=True, precision="bfloat16"))
+
+
+def test_where_there_are_no_epochs_none_can_be_selected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'analytic' has no epochs to select among: use --selection last"):
+        quietly(small("analytic"), options(tmp_path, selection="seen"))
+
+
+def test_in_closed_form_five_tasks_are_nearly_as_good_as_one(tmp_path: Path) -> None:
+    accuracy = [quietly(small("analytic"), options(tmp_path / str(tasks), tasks=tasks))["accuracy"] for tasks in (5, 1)]
+    assert accuracy[0] > accuracy[1] - 0.05
 
 
 def test_the_filters_are_doubled_on_cifar100_unless_told_otherwise(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -190,6 +191,9 @@ class GradientMethod:
         finally:
             self.network.train(before)
 
+    def encoder(self) -> nn.Module | None:
+        return Encoder(self.network)
+
     def traces(self) -> dict[str, float]:
         return {name: share for ingredient in self.ingredients for name, share in ingredient.traces().items()}
 
@@ -244,6 +248,17 @@ class GradientMethod:
     def _new_optimizer(self) -> torch.optim.SGD:
         settings = self.settings
         return torch.optim.SGD(self._trained().parameters(), settings.learning_rate, settings.momentum)
+
+
+class Encoder(nn.Module):
+    """From raw inputs to the features of a network as it is now."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = copy.deepcopy(network).eval().requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network.extractor(self.network.prepare(x))
 
 
 def _exploded(lesson: Lesson, training: Training) -> EngramError:

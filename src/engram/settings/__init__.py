@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from engram.settings.analytic import AnalyticSettings, HeadSettings
 from engram.settings.owm import OWMSettings
 from engram.settings.replay import FeatureReplaySettings, GeneratorSettings
 from engram.settings.rotation import RotationSettings
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from engram.ingredients.base import Ingredient
 
 __all__ = [
+    "AnalyticSettings",
     "FeatureReplaySettings",
     "GeneratorSettings",
+    "HeadSettings",
     "IngredientSettings",
     "NetworkSettings",
     "OWMSettings",
