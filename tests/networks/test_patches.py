@@ -48,15 +48,16 @@ def naive(layer: PatchLayer, image: np.ndarray) -> np.ndarray:
         below = patches
 
     def pooled(maps: np.ndarray) -> np.ndarray:
-        cells = np.zeros((len(maps), layer.grid, layer.grid))
-        for i in range(layer.grid):
-            for j in range(layer.grid):
-                top, bottom = i * down // layer.grid, -((i + 1) * down // -layer.grid)
-                left, right = j * across // layer.grid, -((j + 1) * across // -layer.grid)
-                cells[:, i, j] = maps[:, top:bottom, left:right].mean((1, 2))
-        return cells
+        lines = layer.grid + 1  # a cell is two of so many strips wide, and two high
+        strips = np.zeros((len(maps), lines, lines))
+        for i in range(lines):
+            for j in range(lines):
+                top, bottom = i * down // lines, -((i + 1) * down // -lines)
+                left, right = j * across // lines, -((j + 1) * across // -lines)
+                strips[:, i, j] = maps[:, top:bottom, left:right].mean((1, 2))
+        return (strips[:, :-1, :-1] + strips[:, 1:, :-1] + strips[:, :-1, 1:] + strips[:, 1:, 1:]).reshape(-1) / 4
 
-    return np.concatenate([pooled(above).reshape(-1), pooled(below).reshape(-1)])
+    return np.concatenate([np.sqrt(pooled(above)), np.sqrt(pooled(below)) if layer.both else pooled(below)])
 
 
 @pytest.mark.parametrize("sides", ["both", "one"])
@@ -114,7 +115,8 @@ def test_features_with_flips_are_those_of_the_image_and_of_its_mirror_image_toge
     half = both.filters.shape[1] // 2
     straight = replace(both, filters=both.filters[:, :half], mirrored=False)
     image = shrunk(x)
-    torch.testing.assert_close(both(image), straight(image) + straight(image.flip(3)), rtol=1e-4, atol=1e-5)
+    one, other = straight(image).square(), straight(image.flip(3)).square()
+    torch.testing.assert_close(both(image).square(), one + other, rtol=1e-4, atol=1e-5)
 
 
 def test_flips_are_used_where_mirror_images_look_like_images() -> None:

@@ -60,28 +60,31 @@ class PatchLayer:
         if not self.both:
             below = self._pooled(patches[..., :-1])
             if self.mirrored:
-                return torch.cat([self._symmetric(above), below + mirrored(below, self.side)], 1)
-            return torch.cat([above, below], 1)
+                below = below + mirrored(below, self.side)
+            return torch.cat([self._tempered(above), below], 1)
         if self._below_is_needed():
             below = self._pooled(_positive(answers.neg_().sub_(2 * self.threshold)))
         else:  # relu(-z) = relu(z) - z, and the mean of z is that of the patches, filtered
             linear = self._pooled(patches.float()).permute(0, 2, 3, 1) @ filters.float()
             below = above - linear.permute(0, 3, 1, 2)
-        return torch.cat([self._symmetric(above), self._symmetric(below)], 1)
+        return torch.cat([self._tempered(above), self._tempered(below)], 1)
 
     def _below_is_needed(self) -> bool:
         return self.both and self.threshold > 0
 
     def _pooled(self, answers: Tensor) -> Tensor:
-        """Means over the cells, which overlap by one place where they do not come out even: so they are symmetric."""
-        cells = (min(self.grid, answers.shape[1]), min(self.grid, answers.shape[2]))
-        return F.adaptive_avg_pool2d(answers.permute(0, 3, 1, 2), cells).float()
+        """Means over the cells. Neighbours have half their area in common, and the whole is its own mirror image."""
+        height, width = answers.shape[1:3]
+        halves = (min(self.grid + 1, height), min(self.grid + 1, width))
+        means = F.adaptive_avg_pool2d(answers.permute(0, 3, 1, 2), halves).float()
+        return F.avg_pool2d(means, (min(2, height), min(2, width)), 1)
 
-    def _symmetric(self, answers: Tensor) -> Tensor:
-        if not self.mirrored:
-            return answers
-        straight, turned = answers.chunk(2, 1)
-        return straight + turned.flip(3)
+    def _tempered(self, answers: Tensor) -> Tensor:
+        """Square roots, as a patch that is there twice does not tell twice as much."""
+        if self.mirrored:
+            straight, turned = answers.chunk(2, 1)
+            answers = straight + turned.flip(3)
+        return answers.clamp_min(0).sqrt()
 
 
 class PatchFeatures:

@@ -19,17 +19,17 @@ class AnalyticSettings:
     """patches that images are compared with (None: by size)"""
     patch: tuple[int, ...] = ()
     """sides of the patches in pixels; several share the filters (none given: by the images' size)"""
-    pick: Literal["random", "kmeans"] = "random"
+    pick: Literal["random", "kmeans"] = "kmeans"
     """filters are patches picked at random, or the centres of clusters of patches"""
     sides: Literal["both", "one"] = "both"
     """both: what is above and what is below the threshold; one: what is above, and the patches' means"""
-    threshold: float = 0.5
+    threshold: float = 0.25
     """how far a patch must agree with a filter to count, in deviations"""
     grid: int = 2
-    """cells a side over which the answers are averaged"""
+    """cells a side over which the answers are averaged; neighbours overlap by half"""
     flips: Literal["auto", "yes", "no"] = "auto"
     """see each image as it is and mirrored; auto: where the first task's images look alike mirrored"""
-    contrast: float = 0.01
+    contrast: float = 0.1
     """added to a patch's variance before dividing by it, as a share of the mean variance"""
     whitening: float = 0.1
     """added to the variances of contrast-normalised patches before whitening"""
