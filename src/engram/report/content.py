@@ -1,0 +1,56 @@
+"""What a report consists of, before it becomes HTML, Markdown or anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table: what it says, what it sorts by, and a smaller remark below."""
+
+    text: str
+    value: float | None = None
+    remark: str = ""
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    key: str
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Entry]]
+    protocol: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Picture:
+    key: str
+    title: str
+    figure: Figure
+    caption: str
+    description: str
+    """for those who cannot see it"""
+    protocol: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    key: str
+    title: str
+    words: Sequence[str] = ()
+    parts: Sequence[Table | Picture] = field(default_factory=tuple)
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.2f}"
+
+
+def signed(value: float) -> str:
+    """With a real minus sign."""
+    return f"{value:+.2f}".replace("-", "−")

@@ -1,0 +1,116 @@
+"""`engram report`: a page, tables and figures of a folder of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from engram import files
+from engram.report import findings, pictures
+from engram.report.content import Picture, Section, Table
+from engram.report.embedding import embeddings
+from engram.report.evidence import Evidence, Progress
+from engram.report.formats import latex, markdown, table_2_csv
+from engram.report.page import page
+from engram.report.style import drawing
+from engram.study.store import write_store
+
+PAGE = "index.html"
+FIGURES = "figures"
+
+
+def report(folder: str, out: str | None) -> Path:
+    """Everything is made anew from what the folder holds now."""
+    evidence = Evidence(Path(folder))
+    target = Path(out) if out else Path(folder) / "report"
+    write_store(Path(folder), evidence.contents)
+    with drawing():
+        sections = sections_of(evidence)
+        _write_figures(sections, target / FIGURES)
+        title, subtitle = _titles(evidence)
+        files.write_text(target / PAGE, page(title, subtitle, evidence.progress(), sections))
+    table = findings.table_2(evidence)
+    files.write_text(target / "tables.md", markdown(title, sections))
+    files.write_text(target / "table2.tex", latex(table))
+    files.write_text(target / "table2.csv", table_2_csv(evidence))
+    print(f"page: {target / PAGE}")
+    return target / PAGE
+
+
+def sections_of(evidence: Evidence) -> list[Section]:
+    """Those that have something to show."""
+    filled = [column for column in evidence.columns if evidence.all_results(column)]
+    if not filled:
+        return [_missing(evidence)]
+    sections = [
+        _missing(evidence),
+        Section("accuracy", "Final accuracy", (), _tables(findings.table_2(evidence), findings.tests(evidence))),
+        Section("learning", "After each task", (), [part for c in filled for part in _learning(evidence, c)]),
+        Section("errors", "Two kinds of error", (), _tables(findings.table_3(evidence))),
+        Section(
+            "incremental", "On the way", (), _tables(findings.incremental(evidence), findings.class_orders(evidence))
+        ),
+        Section(
+            "drift", "Feature drift", (), [*_some(pictures.drift, evidence, filled), *_tables(findings.drift(evidence))]
+        ),
+        Section("features", "Generated features", (), [part for c in filled for part in embeddings(evidence, c)]),
+        Section("projectors", "Projectors", (), _some(pictures.traces, evidence, filled)),
+        Section("confusion", "Confusion between tasks", (), _some(pictures.confusion, evidence, filled)),
+        Section("choices", "Chosen settings", (), _tables(findings.choices(evidence))),
+        Section("origins", "Where it was computed", (), _tables(findings.origins(evidence))),
+    ]
+    return [section for section in sections if section.parts or section.words]
+
+
+def _learning(evidence: Evidence, column: str) -> list[Picture | Table]:
+    return [pictures.after_each_task(evidence, column), findings.after_each_task(evidence, column)]
+
+
+def _tables(*tables: Table) -> list[Table]:
+    return [table for table in tables if table.rows]
+
+
+def _some(draw, evidence: Evidence, columns: Sequence[str]) -> list[Picture]:
+    return [picture for column in columns if (picture := draw(evidence, column))]
+
+
+def _missing(evidence: Evidence) -> Section:
+    """In words and by name, so that nobody takes half a study for a whole one."""
+    progress = evidence.progress()
+    words = []
+    if not evidence.contents.results:
+        words.append("There is no result yet: this page will fill as runs end.")
+    if evidence.study is None:
+        words.append("This folder was not made by `engram study`, so nobody knows which runs are missing.")
+    else:
+        done, wanted = sum(one.done for one in progress), sum(one.wanted for one in progress)
+        words.append(f"{done} of {wanted} runs are done." + (" Nothing is missing." if done == wanted else ""))
+    for one in progress:
+        words += _missing_of(one)
+    words += [f"Failed: {place}: {reason}" for place, reason in evidence.contents.failures.items()]
+    return Section("missing", "What is missing", words)
+
+
+def _missing_of(one: Progress) -> list[str]:
+    words = []
+    if one.missing:
+        words.append(f"{one.column}, missing: {', '.join(place.partition('/')[2] for place in one.missing)}.")
+    if one.not_there:
+        words.append(f"{one.column}, not there yet: {'; '.join(one.not_there)}.")
+    return words
+
+
+def _titles(evidence: Evidence) -> tuple[str, str]:
+    count = len(evidence.contents.results)
+    runs = f"{count} run{'' if count == 1 else 's'} in {evidence.folder.resolve().name}/"
+    return (evidence.study.title if evidence.study else f"Results in {evidence.folder.resolve().name}"), runs
+
+
+def _write_figures(sections: Sequence[Section], folder: Path) -> None:
+    """As PNG and PDF, for papers and slides."""
+    files.make_folder(folder)
+    for section in sections:
+        for part in section.parts:
+            if isinstance(part, Picture):
+                for kind in ("png", "pdf"):
+                    part.figure.savefig(folder / f"{part.key}.{kind}", facecolor="white")
