@@ -27,6 +27,9 @@ class Table:
     protocol: Sequence[str] = ()
     notes: Sequence[str] = ()
 
+    def numeric(self, column: int) -> bool:
+        return any(row[column].value is not None for row in self.rows)
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -41,7 +44,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
+    """`short` is its name where there is little room."""
+
     key: str
+    short: str
     title: str
     words: Sequence[str] = ()
     parts: Sequence[Table | Picture] = field(default_factory=tuple)

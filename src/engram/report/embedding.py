@@ -34,7 +34,7 @@ def _picture(found: Found) -> Picture:
     tensors, _ = files.load(found.analysis, kind="analysis")
     real, generated = (tensors[name].float().numpy() for name in ("real", "generated"))
     points = _in_the_plane(np.concatenate([real, generated]))
-    figure = new_figure(6.4, 4.6)
+    figure = new_figure(6.0, 4.2)
     axes = figure.add_subplot()
     parts = (
         (points[: len(real)], tensors["real_y"], "o", 0.45),
@@ -72,4 +72,5 @@ def _as_asked(found: Found) -> str:
     shares = found.result["measures"][-1].get("generator", {}).get("as_asked", {})
     if not shares:
         return ""
-    return f" The head takes {percent(float(np.mean(list(shares.values()))))} % of them for what they shall be."
+    mean = percent(float(np.mean(list(shares.values()))))
+    return f" The head takes {mean} % of the generated ones for what they shall be."

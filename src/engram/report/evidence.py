@@ -10,7 +10,7 @@ from typing import Any
 
 from engram.report import paper
 from engram.study.folder import Contents, Found, read_folder
-from engram.study.grid import all_pairs, cells_of
+from engram.study.grid import cells_of
 from engram.study.statistics import Summary, summarise
 
 STORING = ("joint", "icarl-200", "icarl-2000")
@@ -24,13 +24,11 @@ class Progress:
     column: str
     done: int
     wanted: int
-    missing: tuple[str, ...]
-    not_there: tuple[str, ...]
-    """rows that this version cannot do yet, and why"""
+    missing: tuple[str, ...] = ()
 
 
 class Evidence:
-    """Sorted results of one folder. Everything but `by_order` is about one class order: the natural one, if it is there."""
+    """Sorted results of one folder; of one class order, the natural one if it is there, unless another is named."""
 
     def __init__(self, folder: Path) -> None:
         self.contents: Contents = read_folder(folder)
@@ -75,17 +73,15 @@ class Evidence:
     def progress(self) -> list[Progress]:
         """By column; without a study nobody knows what is missing."""
         if self.study is None:
-            return [Progress(name, n := len(self.all_results(name)), n, (), ()) for name in self.columns]
+            return [Progress(name, n := len(self.all_results(name)), n) for name in self.columns]
         done = {one.place for one in self.contents.results}
         cells = cells_of(self.study, {})
-        lacking = [(c.name, r.name, reason) for c, r in all_pairs(self.study) if (reason := c.missing or r.missing)]
         return [
             Progress(
                 column.name,
                 sum(cell.place in done for cell in cells if cell.column == column.name),
                 sum(cell.column == column.name for cell in cells),
                 tuple(cell.place for cell in cells if cell.column == column.name and cell.place not in done),
-                tuple(f"{row}: {reason}" for name, row, reason in lacking if name == column.name),
             )
             for column in self.study.columns
         ]

@@ -105,7 +105,7 @@ def incremental(evidence: Evidence) -> Table:
                 _entry(evidence.summary(column, row, name))
                 for name in ("accuracy", "average_incremental_accuracy", "forgetting")
             ),
-            Entry(f"{fmean(seconds) / 60:.1f}" if (seconds := evidence.values(column, row, "seconds")) else "–"),
+            _minutes(evidence.values(column, row, "seconds")),
         ]
         for column in evidence.columns
         for row in evidence.rows_in(column)
@@ -226,6 +226,10 @@ def _error(evidence: Evidence, column: str, row: str, name: str, printed: float 
         return Entry("–", None, remark)
     gap = f" ({signed(100 * (summary.mean - base.mean))})" if base and row != AGAINST else ""
     return Entry(_entry(summary).text + gap, summary.mean, remark)
+
+
+def _minutes(seconds: Sequence[float]) -> Entry:
+    return Entry(f"{fmean(seconds) / 60:.1f}", fmean(seconds)) if seconds else NOTHING
 
 
 def _best(evidence: Evidence, column: str) -> str | None:

@@ -11,9 +11,16 @@ from engram.report.content import Entry, Picture, Section, Table
 from engram.report.evidence import Progress
 from engram.report.style import as_svg, theme
 
+SCALE = 96
+"""pixels an inch"""
+LONG = 60
+"""letters from which a table's text may take several lines"""
+HALF = 7.0
+"""inches that fit into half the page"""
+
 
 def page(title: str, subtitle: str, progress: Sequence[Progress], sections: Sequence[Section]) -> str:
-    links = "".join(f'<li><a href="#{one.key}">{escape(one.title)}</a></li>' for one in sections)
+    links = "".join(f'<li><a href="#{one.key}">{escape(one.short)}</a></li>' for one in sections)
     style = Template(_asset("page.css")).substitute(light=theme(dark=False), dark=theme(dark=True))
     return Template(_asset("page.html")).substitute(
         title=escape(title),
@@ -21,56 +28,69 @@ def page(title: str, subtitle: str, progress: Sequence[Progress], sections: Sequ
         style=style,
         script=_asset("page.js"),
         links=links,
-        progress=_progress(progress),
-        sections="\n".join(map(_section, sections)),
+        sections="\n".join(_section(one, _progress(progress) if one.key == "done" else "") for one in sections),
     )
 
 
-def _section(section: Section) -> str:
+def _section(section: Section, above: str) -> str:
     words = "".join(f"<p>{escape(word)}</p>" for word in section.words)
     parts = "\n".join(_table(part) if isinstance(part, Table) else _picture(part) for part in section.parts)
     return (
         f'<section id="{section.key}" aria-labelledby="{section.key}-title">\n'
-        f'<h2 id="{section.key}-title">{escape(section.title)}</h2>\n{words}\n{parts}\n</section>'
+        f'<h2 id="{section.key}-title">{escape(section.title)}</h2>\n{above}{words}\n'
+        f'<div class="parts">{parts}</div>\n</section>'
     )
 
 
 def _table(table: Table) -> str:
-    head = "".join(
-        f'<th scope="col"><button type="button">{escape(name)}<span class="arrow" aria-hidden="true"></span></button></th>'
-        if name
-        else '<th scope="col"><span class="unseen">remark</span></th>'
-        for name in table.head
-    )
-    body = "\n".join(f"<tr>{_row(row)}</tr>" for row in table.rows)
+    kinds = ["" if table.numeric(column) else ' class="text"' for column in range(len(table.head))]
+    head = "".join(_head(name, kind) for name, kind in zip(table.head, kinds, strict=True))
+    body = "\n".join(f"<tr>{_row(row, kinds)}</tr>" for row in table.rows)
     notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
+    named = f'aria-labelledby="{table.key}-title"'
     return (
-        f'<div class="block" id="{table.key}">{_protocol(table.protocol)}\n'
-        f'<div class="scroll" role="region" aria-label="{escape(table.title)}" tabindex="0"><table class="sortable">'
-        f"<caption>{escape(table.title)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+        f'<div class="block wide" id="{table.key}">{_protocol(table.protocol)}\n'
+        f'<h3 id="{table.key}-title">{escape(table.title)}</h3>\n'
+        f'<div class="scroll" role="region" {named} tabindex="0"><table class="sortable" {named}>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
         f'\n<div class="notes">{notes}</div></div>'
     )
 
 
-def _row(entries: Sequence[Entry]) -> str:
+def _head(name: str, kind: str) -> str:
+    if not name:
+        return '<th scope="col"><span class="unseen">remark</span></th>'
+    arrow = '<span class="arrow" aria-hidden="true"></span>'
+    return f'<th scope="col"{kind}><button type="button">{escape(name)}{arrow}</button></th>'
+
+
+def _row(entries: Sequence[Entry], kinds: Sequence[str]) -> str:
     first, *others = entries
-    return f'<th scope="row">{escape(first.text)}</th>' + "".join(map(_entry, others))
+    cells = (_entry(entry, kind) for entry, kind in zip(others, kinds[1:], strict=True))
+    return f'<th scope="row">{escape(first.text)}</th>' + "".join(cells)
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: Entry, kind: str) -> str:
     value = "" if entry.value is None else f' data-value="{entry.value!r}"'
-    kind = ' class="strong"' if entry.strong else ""
     remark = f'<span class="remark">{escape(entry.remark)}</span>' if entry.remark else ""
-    return f"<td{value}{kind}>{escape(entry.text)}{remark}</td>"
+    text = escape(entry.text)
+    if entry.strong:
+        text = f"<strong>{text}</strong>"
+    if len(entry.text) > LONG:
+        text = f'<span class="long">{text}</span>'
+    return f"<td{kind}{value}>{text}{remark}</td>"
 
 
 def _picture(picture: Picture) -> str:
+    """Text in a figure is as large as text beside it, so wide figures take the whole width."""
+    inches = picture.figure.get_size_inches()[0]
     svg = as_svg(picture.figure, picture.key)
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(picture.description)}" ', 1)
+    attributes = f'role="img" aria-label="{escape(picture.description)}" style="max-width: {inches * SCALE:.0f}px"'
+    svg = svg.replace("<svg ", f"<svg {attributes} ", 1)
     links = ", ".join(f'<a href="figures/{picture.key}.{kind}">{kind.upper()}</a>' for kind in ("png", "pdf"))
     return (
-        f'<div class="block">{_protocol(picture.protocol)}<figure id="{picture.key}-figure">'
-        f"<h3>{escape(picture.title)}</h3>\n{svg}\n"
+        f'<div class="block{" wide" if inches > HALF else ""}">{_protocol(picture.protocol)}'
+        f'<figure id="{picture.key}-figure"><h3>{escape(picture.title)}</h3>\n{svg}\n'
         f'<figcaption>{escape(picture.caption)} <span class="files">{links}</span></figcaption></figure></div>'
     )
 
@@ -84,12 +104,13 @@ def _protocol(lines: Sequence[str]) -> str:
 
 
 def _progress(progress: Sequence[Progress]) -> str:
-    return "".join(
+    bars = "".join(
         f'<div class="progress"><span class="name">{escape(one.column)}</span>'
         f'<progress max="{max(1, one.wanted)}" value="{one.done}" aria-label="{escape(one.column)}"></progress>'
         f'<span class="count">{one.done} of {one.wanted}</span></div>'
         for one in progress
     )
+    return f'<div class="progresses">{bars}</div>'
 
 
 def _asset(name: str) -> str:

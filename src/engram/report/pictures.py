@@ -34,7 +34,7 @@ def after_each_task(evidence: Evidence, column: str) -> Picture:
             _line(axes, row, range(1, len(after) + 1), after)
     axes.set(xlabel="tasks learnt", ylabel="accuracy on all classes so far", ylim=(0, 1.02))
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    _finish(figure, axes)
+    _finish(figure, axes, column)
     ends = _ends(evidence, column, "accuracy_after_task", percent)
     return Picture(
         f"after-{column}",
@@ -58,7 +58,7 @@ def drift(evidence: Evidence, column: str) -> Picture | None:
         _line(axes, row, range(2, len(after) + 2), after)
     axes.set(xlabel="tasks learnt", ylabel="mean distance to the features after task 1")
     axes.set_ylim(bottom=0)
-    _finish(figure, axes)
+    _finish(figure, axes, column)
     ends = _ends(evidence, column, "drift", lambda value: f"{value:.2f}", rows)
     return Picture(
         f"drift-{column}",
@@ -83,7 +83,7 @@ def traces(evidence: Evidence, column: str) -> Picture | None:
             means = [np.mean([share[task - 1][layer] for share in shares]) for task in tasks]
             axes.plot(tasks, means, marker="os^Dvph"[index % 7], label=layer, color=CLASSES[index % len(CLASSES)])
         axes.set(title=row, yscale="log", xlabel="tasks learnt", ylabel="share still free")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        _ticks(axes, len(shares[0]))
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return Picture(
         f"traces-{column}",
@@ -146,7 +146,7 @@ def _traces_of(one: Found) -> list[dict[str, float]]:
 
 
 def _lines_figure() -> tuple[Figure, Axes]:
-    figure = new_figure(7.2, 4.3)
+    figure = new_figure(6.0, 4.2)
     return figure, figure.add_subplot()
 
 
@@ -158,15 +158,21 @@ def _line(axes: Axes, row: str, tasks: Sequence[int], after: Sequence[Summary]) 
     axes.fill_between(tasks, means - errors, means + errors, color=own.light, alpha=0.18, linewidth=0)
 
 
-def _finish(figure: Figure, axes: Axes) -> None:
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
+def _finish(figure: Figure, axes: Axes, column: str) -> None:
+    _ticks(axes, int(column.rpartition("-")[2]))
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+
+
+def _ticks(axes: Axes, tasks: int) -> None:
+    step = -(-tasks // 10)
+    axes.set_xticks(range(step, tasks + 1, step))
+    axes.set_xlim(0.7, tasks + 0.3)
 
 
 def _panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
     across = min(ACROSS, count)
     down = math.ceil(count / across)
-    figure = new_figure(max(3.6, 2.9 * across), height * down + 0.6)
+    figure = new_figure(max(4.2, 3.2 * across), height * down + 0.6)
     grid = figure.subplots(down, across, squeeze=False).ravel().tolist()
     for spare in grid[count:]:
         spare.remove()

@@ -9,10 +9,11 @@ from engram import files
 from engram.report import findings, pictures
 from engram.report.content import Picture, Section, Table
 from engram.report.embedding import embeddings
-from engram.report.evidence import Evidence, Progress
+from engram.report.evidence import Evidence
 from engram.report.formats import latex, markdown, table_2_csv
 from engram.report.page import page
 from engram.report.style import drawing
+from engram.study.definition import Study
 from engram.study.store import write_store
 
 PAGE = "index.html"
@@ -44,26 +45,41 @@ def sections_of(evidence: Evidence) -> list[Section]:
         return [_missing(evidence)]
     sections = [
         _missing(evidence),
-        Section("accuracy", "Final accuracy", (), _tables(findings.table_2(evidence), findings.tests(evidence))),
-        Section("learning", "After each task", (), [part for c in filled for part in _learning(evidence, c)]),
-        Section("errors", "Two kinds of error", (), _tables(findings.table_3(evidence))),
         Section(
-            "incremental", "On the way", (), _tables(findings.incremental(evidence), findings.class_orders(evidence))
+            "accuracy", "Accuracy", "Final accuracy", (), _tables(findings.table_2(evidence), findings.tests(evidence))
+        ),
+        Section("learning", "Each task", "After each task", (), _learning(evidence, filled)),
+        Section("errors", "Errors", "Two kinds of error", (), _tables(findings.table_3(evidence))),
+        Section(
+            "incremental",
+            "Forgetting",
+            "On the way, and forgetting",
+            (),
+            _tables(findings.incremental(evidence), findings.class_orders(evidence)),
         ),
         Section(
-            "drift", "Feature drift", (), [*_some(pictures.drift, evidence, filled), *_tables(findings.drift(evidence))]
+            "drift",
+            "Drift",
+            "Feature drift",
+            (),
+            [*_some(pictures.drift, evidence, filled), *_tables(findings.drift(evidence))],
         ),
-        Section("features", "Generated features", (), [part for c in filled for part in embeddings(evidence, c)]),
-        Section("projectors", "Projectors", (), _some(pictures.traces, evidence, filled)),
-        Section("confusion", "Confusion between tasks", (), _some(pictures.confusion, evidence, filled)),
-        Section("choices", "Chosen settings", (), _tables(findings.choices(evidence))),
-        Section("origins", "Where it was computed", (), _tables(findings.origins(evidence))),
+        Section(
+            "features", "Features", "Generated features", (), [part for c in filled for part in embeddings(evidence, c)]
+        ),
+        Section(
+            "projectors", "Projectors", "What the projectors leave free", (), _some(pictures.traces, evidence, filled)
+        ),
+        Section("confusion", "Confusion", "Confusion between tasks", (), _some(pictures.confusion, evidence, filled)),
+        Section("choices", "Settings", "Settings chosen on validation data", (), _tables(findings.choices(evidence))),
+        Section("origins", "Machines", "Where it was computed", (), _tables(findings.origins(evidence))),
     ]
     return [section for section in sections if section.parts or section.words]
 
 
-def _learning(evidence: Evidence, column: str) -> list[Picture | Table]:
-    return [pictures.after_each_task(evidence, column), findings.after_each_task(evidence, column)]
+def _learning(evidence: Evidence, columns: Sequence[str]) -> list[Picture | Table]:
+    drawn = [pictures.after_each_task(evidence, column) for column in columns]
+    return [*drawn, *(findings.after_each_task(evidence, column) for column in columns)]
 
 
 def _tables(*tables: Table) -> list[Table]:
@@ -85,19 +101,25 @@ def _missing(evidence: Evidence) -> Section:
     else:
         done, wanted = sum(one.done for one in progress), sum(one.wanted for one in progress)
         words.append(f"{done} of {wanted} runs are done." + (" Nothing is missing." if done == wanted else ""))
-    for one in progress:
-        words += _missing_of(one)
+        words += _not_there_yet(evidence.study)
+    words += [f"{one.column}, missing: {_by_row(one.missing)}." for one in progress if one.missing]
     words += [f"Failed: {place}: {reason}" for place, reason in evidence.contents.failures.items()]
-    return Section("missing", "What is missing", words)
+    return Section("done", "Done", "How much is done", words)
 
 
-def _missing_of(one: Progress) -> list[str]:
-    words = []
-    if one.missing:
-        words.append(f"{one.column}, missing: {', '.join(place.partition('/')[2] for place in one.missing)}.")
-    if one.not_there:
-        words.append(f"{one.column}, not there yet: {'; '.join(one.not_there)}.")
-    return words
+def _not_there_yet(study: Study) -> list[str]:
+    recipes = [row.name for row in study.rows if row.missing]
+    sets = [column.name for column in study.columns if column.missing]
+    lacking = [f"{kind} {', '.join(names)}" for kind, names in (("recipes", recipes), ("sets", sets)) if names]
+    return [f"This version of Engram does not have yet: {'; '.join(lacking)}."] if lacking else []
+
+
+def _by_row(places: Sequence[str]) -> str:
+    rows: dict[str, list[str]] = {}
+    for place in places:
+        _, row, run = place.split("/")
+        rows.setdefault(row, []).append(run)
+    return "; ".join(f"{row} ({', '.join(runs)})" for row, runs in rows.items())
 
 
 def _titles(evidence: Evidence) -> tuple[str, str]:

@@ -108,7 +108,7 @@ def as_svg(figure: Figure, key: str) -> str:
     text = re.sub(r' id="[a-zA-Z0-9.]+_\d+"', "", text)
     for light, name in variables().items():
         text = text.replace(light, f"var({name})")
-    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', 'width="100%"', text, count=1)
+    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt" ', "", text, count=1)
 
 
 def variables() -> dict[str, str]:
