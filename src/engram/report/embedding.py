@@ -48,7 +48,10 @@ def _picture(found: Found) -> Picture:
                 label=name if marker == "o" else None,
             )  # fmt: skip
     axes.set(xticks=[], yticks=[])
-    figure.legend(loc="outside right upper", title="o real, x generated", markerscale=1.6)
+    legend = figure.legend(loc="outside right upper", title="o real, x generated", markerscale=1.6)
+    for handle in legend.legend_handles:
+        if handle is not None:
+            handle.set_alpha(1)
     return Picture(
         f"features-{found.column}-{found.row}",
         f"{found.column}, {found.row}: real and generated features",

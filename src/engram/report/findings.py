@@ -22,15 +22,15 @@ def table_2(evidence: Evidence) -> Table:
         for row in evidence.rows
     ]
     return Table(
-        "table2",
+        "accuracy",
         "Accuracy after the last task, in percent",
         ["recipe", *evidence.columns],
         rows,
         _protocols(evidence),
         [
             "Mean ± standard error over seeds; below it the paper's number, and ours less the paper's.",
-            f"† p < .01, ⋆ p < .05: the mean differs from that of {AGAINST} by Welch's t-test, in whichever direction; "
-            f"rows with fewer than {FEWEST} seeds have no mark.",
+            f"† p < .01, ⋆ p < .05: the mean is above that of {AGAINST}, or with ↓ below it, by Welch's t-test. "
+            f"Rows with fewer than {FEWEST} seeds have no mark.",
             f"Bold: the best of ours in a column among recipes that store no old data (not {', '.join(STORING)}).",
         ],
     )
@@ -48,7 +48,7 @@ def tests(evidence: Evidence) -> Table:
                     [
                         *(Entry(column), Entry(row), Entry(seeds)),
                         Entry(signed(100 * test.difference), test.difference),
-                        *(Entry(f"{number:.2f}", number) for number in (test.t, test.degrees)),
+                        *(Entry(signed(test.t), test.t), Entry(f"{test.degrees:.1f}", test.degrees)),
                         Entry(f"{test.p:.2g}", test.p),
                         Entry(test.mark or "–"),
                     ]
@@ -82,7 +82,7 @@ def table_3(evidence: Evidence) -> Table:
             entries = [_error(evidence, column, row, name, own) for name, own in zip(names, printed, strict=True)]
             rows.append([Entry(column), Entry(row), *entries])
     return Table(
-        "table3",
+        "errors",
         "The two kinds of error after the last task, in percent",
         ["set", "recipe", "inter-task error", "inner-task error"],
         rows,

@@ -11,7 +11,7 @@ from engram.report.content import Entry, Section, Table, percent
 from engram.report.evidence import Evidence
 from engram.report.findings import comparison
 
-LATEX_MARKS = {"†": r"$^{\dagger}$", "⋆": r"$^{\star}$"}
+LATEX_MARKS = {"†": r"$^{\dagger}$", "⋆": r"$^{\star}$", "↓": r"$^{\downarrow}$"}
 COLUMNS = ["column", "row", "mean", "standard_error", "seeds", "mark", "paper", "paper_standard_error", "difference"]
 
 

@@ -47,10 +47,10 @@ def _table(table: Table) -> str:
     head = "".join(_head(name, kind) for name, kind in zip(table.head, kinds, strict=True))
     body = "\n".join(f"<tr>{_row(row, kinds)}</tr>" for row in table.rows)
     notes = "".join(f"<p>{escape(note)}</p>" for note in table.notes)
-    named = f'aria-labelledby="{table.key}-title"'
+    named = f'aria-labelledby="table-{table.key}-title"'
     return (
-        f'<div class="block wide" id="{table.key}">{_protocol(table.protocol)}\n'
-        f'<h3 id="{table.key}-title">{escape(table.title)}</h3>\n'
+        f'<div class="block wide" id="table-{table.key}">{_protocol(table.protocol)}\n'
+        f'<h3 id="table-{table.key}-title">{escape(table.title)}</h3>\n'
         f'<div class="scroll" role="region" {named} tabindex="0"><table class="sortable" {named}>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
         f'\n<div class="notes">{notes}</div></div>'

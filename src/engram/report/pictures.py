@@ -16,7 +16,7 @@ from engram.report.style import CLASSES, look, new_figure
 from engram.study.folder import Found
 from engram.study.statistics import Summary
 
-ACROSS = 3
+ACROSS = 4
 """panels side by side"""
 FIGURE_4 = ("finetune", "fd+gfr", "owm", "owm+ssl")
 FEW_TASKS = 5
@@ -172,7 +172,7 @@ def _ticks(axes: Axes, tasks: int) -> None:
 def _panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
     across = min(ACROSS, count)
     down = math.ceil(count / across)
-    figure = new_figure(max(4.2, 3.2 * across), height * down + 0.6)
+    figure = new_figure(max(4.2, 2.9 * across), height * down + 0.6)
     grid = figure.subplots(down, across, squeeze=False).ravel().tolist()
     for spare in grid[count:]:
         spare.remove()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from engram.study.worker import Order, work
 
 TICK = 1.0
 RETRIES = 5
+PATIENCE = 10.0
 
 
 def on_ray(orders: Sequence[Order], address: str, jobs: int | None) -> Iterator[Event]:
@@ -74,14 +76,22 @@ def _room(ray: Any, threads: int, share: float) -> int:
 def _connect(ray: Any, address: str, jobs: int | None, threads: int) -> None:
     quiet = {"log_to_driver": False, "logging_level": "error"}
     try:
+        _knock(address)
         if address == "local":
             ray.init("local", num_cpus=jobs * threads if jobs else None, include_dashboard=False, **quiet)
         else:
             ray.init(address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise InputError(
             f"Ray cannot be reached at {address!r} ({error}): give local or a cluster's address."
         ) from error
+
+
+def _knock(address: str) -> None:
+    """Ray itself would wait for minutes for a machine that does not answer."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), PATIENCE).close()
 
 
 def _ray() -> Any:

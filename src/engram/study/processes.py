@@ -85,16 +85,20 @@ class _Running:
             self.stdin.flush()
 
     def outcome(self) -> str | None:
+        """Of a process that has ended: why it failed, if it did."""
         self.let_go()
-        code = self.process.returncode
-        if code == 0:
-            return None
-        if not (self.order.place / FAILED).exists():
-            self.said.seek(0)
-            write_failure(self.order.place, _cause(code), self.said.read().decode(errors="replace")[-SHOWN:])
+        with self.said:
+            code = self.process.returncode
+            if code == 0:
+                return None
+            if not (self.order.place / FAILED).exists():
+                self.said.seek(0)
+                said = self.said.read().decode(errors="replace")[-SHOWN:]
+                write_failure(self.order.place, _cause(code), said)
         return status(Path(self.order.folder), self.order.cell)[1]
 
     def let_go(self) -> None:
+        """A worker whose stdin ends, ends too."""
         with suppress(BrokenPipeError):
             self.stdin.close()
 
@@ -104,6 +108,7 @@ class _Running:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.said.close()
 
 
 def _cause(code: int) -> str:

@@ -38,7 +38,9 @@ class Comparison:
 
     @property
     def mark(self) -> str:
-        return next((mark for level, mark in MARKS if self.p < level), "")
+        """With an arrow where the difference is one for the worse, of which the paper has none."""
+        mark = next((mark for level, mark in MARKS if self.p < level), "")
+        return f"{mark}↓" if mark and self.difference < 0 else mark
 
 
 def summarise(values: Sequence[float]) -> Summary | None:
