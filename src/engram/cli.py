@@ -145,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"engram: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"engram: stopped{GOES_ON.get(arguments[0], '')}.", file=sys.stderr)
+        print(f"engram: stopped{GOES_ON.get(''.join(arguments[:1]), '')}.", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:  # whoever read our output, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

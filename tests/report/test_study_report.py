@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         named = dict(attrs)
-        self.ids += [named["id"]] if named.get("id") else []
+        self.ids += [str(named["id"])] if named.get("id") else []
         self.links += [str(named[name]) for name in ("src", "href") if named.get(name)]
 
     def handle_data(self, data: str) -> None:

@@ -59,5 +59,5 @@ def rows() -> list[str]:
 
 
 def _lines(name: str) -> list[dict[str, str]]:
-    text = (files("engram.report") / "paper" / name).read_text(encoding="utf-8")
+    text = (files("engram.report") / "printed" / name).read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))

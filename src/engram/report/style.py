@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -64,7 +65,7 @@ def look(row: str) -> Look:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    settings = {
+    settings: dict[Any, Any] = {
         "font.size": 10,
         "text.color": INK,
         "axes.labelcolor": INK,
@@ -105,7 +106,7 @@ def as_svg(figure: Figure, key: str) -> str:
     text = file.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r' id="[a-zA-Z0-9.]+_\d+"', "", text)
+    text = re.sub(r' id="([a-zA-Z0-9.]+_\d+|image[0-9a-f]+)"', "", text)
     for light, name in variables().items():
         text = text.replace(light, f"var({name})")
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt" ', "", text, count=1)

@@ -73,7 +73,8 @@ class Board:
     def counts(self) -> str:
         counted = Counter(self.states.values())
         counts = ", ".join(f"{counted[state]} {state}" for state in STYLES if counted[state])
-        return f"{counts}, about {in_words(self.left())} left" if self.left() else counts
+        left = self.left()
+        return f"{counts}, about {in_words(left)} left" if left else counts
 
     def left(self) -> float:
         """In seconds, at the number of cells that run now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ RETRIES = 5
 PATIENCE = 10.0
 
 
-def on_ray(orders: Sequence[Order], address: str, jobs: int | None) -> Iterator[Event]:
+def on_ray(orders: Sequence[Order], address: str, jobs: int | None) -> Generator[Event, None, None]:
     """As `in_processes`; a cell's checkpoint is where a lost one goes on, so all machines must share the folder."""
     ray = _ray()
     threads = orders[0].machine.threads if orders else 1
@@ -36,7 +36,7 @@ def on_ray(orders: Sequence[Order], address: str, jobs: int | None) -> Iterator[
 
 def _shepherd(
     ray: Any, task: Any, orders: Sequence[Order], jobs: int | None, threads: int, share: float
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     waiting = deque(orders)
     running: dict[Any, Order] = {}
     while waiting or running:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,7 @@ class Ended:
 Event = Started | Ended
 
 
-def in_processes(orders: Sequence[Order], jobs: int) -> Iterator[Event]:
+def in_processes(orders: Sequence[Order], jobs: int) -> Generator[Event, None, None]:
     """Start and end are told as they happen. Close the iterator to stop; half-done runs keep their checkpoints."""
     waiting = deque(orders)
     running: list[_Running] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -54,7 +55,7 @@ def compare(ours: Sequence[float], theirs: Sequence[float]) -> Comparison | None
     """None with fewer than three values on a side, or where neither side varies at all."""
     if min(len(ours), len(theirs)) < FEWEST or len(set(ours)) == len(set(theirs)) == 1:
         return None
-    test = stats.ttest_ind(ours, theirs, equal_var=False)
+    test: Any = stats.ttest_ind(ours, theirs, equal_var=False)
     if not math.isfinite(test.pvalue):
         return None
     difference = float(np.mean(ours) - np.mean(theirs))
