@@ -1,3 +1,5 @@
+import io
+
 import pytest
 from rich.console import Console
 from tests.study.studies import put, tiny
@@ -13,8 +15,7 @@ PLACES = [f"digits-2/{row}/seed{seed}" for seed in (0, 1) for row in ("finetune"
 @pytest.fixture
 def board(monkeypatch: pytest.MonkeyPatch) -> Board:
     states = dict(zip(PLACES, ("done", "half done", "to do", "to do"), strict=True))
-    made = Board("Tiny", states, quiet=False)
-    made.estimates = dict.fromkeys(PLACES, 100.0)
+    made = Board("Tiny", states, dict.fromkeys(PLACES, 100.0), quiet=False)
     clock = iter(range(0, 1000, 10))
     monkeypatch.setattr("engram.study.board.time.monotonic", lambda: next(clock))
     return made
@@ -50,9 +51,25 @@ def test_the_table_shows_a_symbol_for_every_cell(board: Board) -> None:
         assert part in shown
 
 
+def test_a_terminal_gets_a_live_table_and_only_failures_as_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(
+        "engram.study.board.Console", lambda stderr: Console(file=written, force_terminal=True, width=100)
+    )
+    with Board("Tiny", {PLACES[0]: "to do", PLACES[1]: "to do"}, dict.fromkeys(PLACES, 5.0), quiet=False) as board:
+        assert board.live is not None
+        board.started(PLACES[0])
+        board.live.refresh()
+        board.ended(PLACES[0], "no luck")
+        board.live.refresh()
+    shown = written.getvalue()
+    assert "Tiny" in shown
+    assert f"{PLACES[0]}: failed after 0 s: no luck" in shown
+    assert f"{PLACES[0]}: started" not in shown
+
+
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with Board("Tiny", {PLACES[0]: "to do"}, quiet=True) as board:
-        board.estimates = {PLACES[0]: 1.0}
+    with Board("Tiny", {PLACES[0]: "to do"}, {PLACES[0]: 1.0}, quiet=True) as board:
         board.started(PLACES[0])
         board.ended(PLACES[0], "no luck")
     assert capsys.readouterr().err == ""

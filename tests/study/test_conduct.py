@@ -193,7 +193,7 @@ def command(out: Path, toml: Path) -> list[str]:
 def toml(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
     path.write_text(
-        'title = "Small"\nseeds = 4\nepochs = 4\n[settings.training]\nbatch_size = 16\n'
+        'title = "Small"\nseeds = 3\nepochs = 4\n[settings.training]\nbatch_size = 16\n'
         "[settings.network]\nfilters = [4, 6, 8]\nhidden = 16\n"
         '[columns.digits-2]\n[rows.finetune]\n[rows.owm]\n[rows."owm+ssl"]\ntune = { "rotation.weight" = [0.5, 2.0] }\n'
     )
@@ -221,7 +221,7 @@ def test_a_study_killed_ten_times_ends_as_an_undisturbed_one(tmp_path: Path, tom
     for _ in range(10):
         process = subprocess.Popen(command(killed, toml), stderr=subprocess.DEVNULL, env=os.environ)
         wait_for_workers(process)
-        time.sleep(float(rng.uniform(0, 7)))
+        time.sleep(float(rng.uniform(0, 5)))
         assert process.poll() is None, "it ended before it could be killed"
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -14,7 +14,6 @@ from engram.report.formats import latex, markdown, table_2_csv
 from engram.report.page import page
 from engram.report.style import drawing
 from engram.study.definition import Study
-from engram.study.store import write_store
 
 PAGE = "index.html"
 FIGURES = "figures"
@@ -24,7 +23,6 @@ def report(folder: str, out: str | None) -> Path:
     """Everything is made anew from what the folder holds now."""
     evidence = Evidence(Path(folder))
     target = Path(out) if out else Path(folder) / "report"
-    write_store(Path(folder), evidence.contents)
     with drawing():
         sections = sections_of(evidence)
         _write_figures(sections, target / FIGURES)
@@ -92,12 +90,12 @@ def _some(draw, evidence: Evidence, columns: Sequence[str]) -> list[Picture]:
 
 def _missing(evidence: Evidence) -> Section:
     """In words and by name, so that nobody takes half a study for a whole one."""
-    progress = evidence.progress()
+    progress, runs = evidence.progress(), len(evidence.contents.results)
     words = []
     if not evidence.contents.results:
         words.append("There is no result yet: this page will fill as runs end.")
     if evidence.study is None:
-        words.append("This folder was not made by `engram study`, so nobody knows which runs are missing.")
+        words.append(f"Runs found: {runs}. No study.json is here that would say which are missing.")
     else:
         done, wanted = sum(one.done for one in progress), sum(one.wanted for one in progress)
         words.append(f"{done} of {wanted} runs are done." + (" Nothing is missing." if done == wanted else ""))

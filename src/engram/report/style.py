@@ -102,7 +102,7 @@ def as_svg(figure: Figure, key: str) -> str:
     """For use within a page: no ids that two figures could share, its colours as variables of the page."""
     file = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": key}):
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        figure.savefig(file, format="svg", transparent=True, dpi=110, metadata={"Date": None, "Creator": None})
     text = file.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

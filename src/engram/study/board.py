@@ -10,7 +10,6 @@ from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -30,10 +29,10 @@ MANY = 8
 class Board:
     """A live table on a terminal; a line for each event elsewhere. Goes to stderr. Cells go by their place."""
 
-    def __init__(self, title: str, states: Mapping[str, Status], quiet: bool) -> None:
+    def __init__(self, title: str, states: Mapping[str, Status], estimates: Mapping[str, float], quiet: bool) -> None:
         self.title = title
         self.states: dict[str, str] = dict(states)
-        self.estimates: dict[str, float] = {}
+        self.estimates = dict(estimates)
         self.since: dict[str, float] = {}
         self.quiet = quiet
         self.console = Console(stderr=True)
@@ -78,9 +77,9 @@ class Board:
 
     def left(self) -> float:
         """In seconds, at the number of cells that run now."""
-        now = time.monotonic()
+        now, since = time.monotonic(), dict(self.since)  # a copy, as the live table is drawn by another thread
         waiting = sum(self.estimates[place] for place, state in self.states.items() if state in ("to do", "half done"))
-        running = [max(0.0, self.estimates[place] - now + since) for place, since in self.since.items()]
+        running = [max(0.0, self.estimates[place] - now + start) for place, start in since.items()]
         return max([(waiting + sum(running)) / max(1, len(running)), *running])
 
     def table(self) -> RenderableType:
@@ -91,9 +90,7 @@ class Board:
             table.add_row(
                 row, *(_symbols([state for *pair, state in cells if pair == [name, row]]) for name in columns)
             )
-        done = sum(state == "done" for state in self.states.values())
-        bar = ProgressBar(len(cells), done, width=60)
-        return Group(table, bar, Text(self.counts()), Text(", ".join(self.since), style="cyan"))
+        return Group(table, Text(self.counts()), Text(", ".join(self.since), style="cyan"))
 
 
 def _symbols(states: Sequence[str]) -> Text:

@@ -58,8 +58,8 @@ def conduct(study: Study, plan: Plan) -> list[Outlook]:
     before = outlook(study, plan)  # a mistake in the plan is found before anything is written
     files.write_json(plan.folder / STUDY, {"name": study.name, "study": study.plain()})
     write_store(plan.folder, read_folder(plan.folder))
-    board = Board(study.title, {one.cell.place: one.state for one in before}, plan.quiet)
-    board.estimates = {one.cell.place: one.seconds for one in before}
+    states, seconds = ({one.cell.place: getattr(one, name) for one in before} for name in ("state", "seconds"))
+    board = Board(study.title, states, seconds, plan.quiet)
     with board:
         _run(_trials(study, plan), plan, board)
         _run(_decided(study, plan, board), plan, board)
