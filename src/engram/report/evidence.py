@@ -13,8 +13,8 @@ from engram.study.folder import Contents, Found, read_folder
 from engram.study.grid import cells_of
 from engram.study.statistics import Summary, summarise
 
-STORING = ("joint", "icarl-200", "icarl-2000")
-"""Rows that keep old samples, and so do not compete with the others."""
+STORING = ("joint", "icarl", "er")
+"""Recipes that keep old samples, and so do not compete with the others."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,9 @@ class Evidence:
         """Rows that have a result there."""
         return [row for row in self.rows if self.results(column, row)]
 
+    def stores_samples(self, column: str, row: str) -> bool:
+        return any(one.result["recipe"] in STORING for one in self.results(column, row))
+
     def class_orders(self) -> list[int]:
         return sorted({order for _, _, order in self._cells})
 
@@ -118,7 +121,8 @@ def protocols(results: Iterable[Found]) -> list[str]:
 def _way(one: Found) -> str:
     result: Any = one.result
     order = f"class order {one.class_order}" if one.class_order else "natural class order"
-    epochs = f"{result['epochs']} epochs a task, " if result.get("epochs") else "no epochs, "
+    count = result.get("epochs") or 1
+    epochs = f"{count} epoch{'' if count == 1 else 's'} a task, "
     samples = result.get("samples", {}).get("test")
     tested = f", {samples:,} test samples" if samples else ""
     return (

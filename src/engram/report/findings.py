@@ -31,7 +31,7 @@ def table_2(evidence: Evidence) -> Table:
             "Mean ± standard error over seeds; below it the paper's number, and ours less the paper's.",
             f"† p < .01, ⋆ p < .05: the mean is above that of {AGAINST}, or with ↓ below it, by Welch's t-test. "
             f"Rows with fewer than {FEWEST} seeds have no mark.",
-            f"Bold: the best of ours in a column among recipes that store no old data (not {', '.join(STORING)}).",
+            f"Bold: the best of ours in a column among recipes that store no old samples (not {', '.join(STORING)}).",
         ],
     )
 
@@ -234,7 +234,7 @@ def _minutes(seconds: Sequence[float]) -> Entry:
 
 def _best(evidence: Evidence, column: str) -> str | None:
     means: dict[str, Any] = {row: evidence.summary(column, row, "accuracy") for row in evidence.rows_in(column)}
-    own = {row: summary.mean for row, summary in means.items() if row not in STORING}
+    own = {row: summary.mean for row, summary in means.items() if not evidence.stores_samples(column, row)}
     return max(own, key=own.__getitem__) if own else None
 
 

@@ -131,7 +131,8 @@ def nested(flat: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def disagreement(cell: Cell, result: Mapping[str, Any]) -> str | None:
     """How a stored result differs from what the cell asks for; settings that did not exist then do not count."""
     recipe = cell.chosen_recipe()
-    if not recipe.network.width:
+    network = recipe.groups().get("network")
+    if network is not None and not network.width:
         recipe = recipe.changed({"network": {"width": set_info(cell.dataset).width}})
     wanted: dict[str, Any] = {name: getattr(cell, name) for name in ("recipe", "dataset", "tasks", "seed", "selection")}
     wanted["class_order_seed"] = cell.class_order
@@ -157,7 +158,7 @@ def _cell(study: Study, row: Row, column: Column, seed: int, order: int, setting
         tasks=column.tasks,
         seed=seed,
         class_order=order,
-        selection=study.selection,
+        selection=study.selection if "training" in RECIPES[row.recipe].groups() else "last",  # no epochs, no choice
         precision=study.precision,
         settings=settings,
         trial=trial,
