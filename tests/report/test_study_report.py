@@ -143,7 +143,7 @@ def test_an_empty_study_says_so(tmp_path: Path) -> None:
     page = Page(report(str(tmp_path), None).read_text())
     assert "There is no result yet" in page.words
     assert "0 of 12 runs are done" in page.words
-    assert "owm+gfr (seed0, seed1, seed2)" in page.words
+    assert "finetune, owm, owm+gfr, joint (seed0, seed1, seed2)" in page.words
 
 
 def test_a_folder_with_nothing_in_it_says_so_and_a_missing_one_is_an_error(
@@ -166,7 +166,7 @@ def test_a_half_done_study_names_what_is_missing_and_what_failed(tmp_path: Path)
     text = report(str(tmp_path), str(tmp_path / "elsewhere")).read_text()
     page = Page(text)
     assert "5 of 12 runs are done" in page.words
-    missing = "owm (seed1, seed2); owm+gfr (seed1, seed2); joint (seed1, seed2); finetune (seed2)"
+    missing = "owm, owm+gfr, joint (seed1, seed2); finetune (seed2)"
     assert f"digits-5, missing: {missing}" in page.words
     assert "Failed: digits-5/owm/seed1: the disk <was> full" in page.words
     assert "does not have yet: recipes wonder" in page.words
@@ -190,7 +190,7 @@ def test_results_beside_the_papers_numbers(tmp_path: Path) -> None:
     assert set(lines) == set(paper.rows())
     assert lines["joint"]["mean"] == ""
     errors = {row[1].text: row for row in findings.table_3(Evidence(tmp_path)).rows}
-    assert errors["owm+gfr"][3].remark == "paper 4.87 (+1.04)"
+    assert errors["owm+gfr"][3].remarks == ["paper 4.87 (+1.04)"]
     assert errors["owm"][2].text.startswith("36.75 ±")
 
 

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of a table: what it says, what it sorts by, and a smaller remark below."""
+    """One cell of a table: what it says, what it sorts by, and smaller remarks below, a line each."""
 
     text: str
     value: float | None = None
-    remark: str = ""
+    remarks: Sequence[str] = ()
     strong: bool = False
 
 
@@ -28,7 +28,9 @@ class Table:
     notes: Sequence[str] = ()
 
     def numeric(self, column: int) -> bool:
-        return any(row[column].value is not None for row in self.rows)
+        """Also where nothing is there yet."""
+        entries = [row[column] for row in self.rows]
+        return any(one.value is not None for one in entries) or all(one.text == "–" for one in entries)
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,7 @@ class Evidence:
                 tuple(cell.place for cell in cells if cell.column == column.name and cell.place not in done),
             )
             for column in self.study.columns
+            if any(cell.column == column.name for cell in cells)
         ]
 
     def _columns(self) -> list[str]:

@@ -202,15 +202,16 @@ def _accuracy(evidence: Evidence, column: str, row: str, best: bool) -> Entry:
     printed = paper.accuracies().get((column, row))
     summary = evidence.summary(column, row, "accuracy")
     if summary is None:
-        return Entry("–", None, f"paper {printed}" if printed else "")
+        return Entry("–", None, [f"paper {printed}"] if printed else ())
     test = comparison(evidence, column, row)
-    remark = f"paper {printed}, {signed(100 * summary.mean - printed.mean)}" if printed else ""
-    few = "" if summary.count >= FEWEST else f"{summary.count} seed{'s' if summary.count > 1 else ''}"
+    remarks = [] if summary.count >= FEWEST else [f"{summary.count} seed{'s' if summary.count > 1 else ''}"]
+    if printed:
+        remarks += [f"paper {printed}", signed(100 * summary.mean - printed.mean)]
     return Entry(
         _plus_minus(100 * summary.mean, None if summary.error is None else 100 * summary.error)
         + (test.mark if test else ""),
         summary.mean,
-        "; ".join(part for part in (few, remark) if part),
+        remarks,
         best,
     )
 
@@ -218,14 +219,14 @@ def _accuracy(evidence: Evidence, column: str, row: str, best: bool) -> Entry:
 def _error(evidence: Evidence, column: str, row: str, name: str, printed: float | None) -> Entry:
     summary, base = evidence.summary(column, row, name), evidence.summary(column, AGAINST, name)
     against = paper.errors().get((column, AGAINST))
-    remark = ""
+    remarks = []
     if printed is not None and against is not None:
         other = against[0 if name == "inter_task_error" else 1]
-        remark = f"paper {printed:.2f}" + (f" ({signed(printed - other)})" if row != AGAINST else "")
+        remarks = [f"paper {printed:.2f}" + (f" ({signed(printed - other)})" if row != AGAINST else "")]
     if summary is None:
-        return Entry("–", None, remark)
+        return Entry("–", None, remarks)
     gap = f" ({signed(100 * (summary.mean - base.mean))})" if base and row != AGAINST else ""
-    return Entry(_entry(summary).text + gap, summary.mean, remark)
+    return Entry(_entry(summary).text + gap, summary.mean, remarks)
 
 
 def _minutes(seconds: Sequence[float]) -> Entry:

@@ -77,7 +77,7 @@ def _markdown_table(table: Table) -> str:
 
 def _markdown_entry(entry: Entry) -> str:
     text = f"**{_cell(entry.text)}**" if entry.strong else _cell(entry.text)
-    return f"{text} ({_cell(entry.remark)})" if entry.remark else text
+    return f"{text} ({_cell('; '.join(entry.remarks))})" if entry.remarks else text
 
 
 def _cell(text: str) -> str:

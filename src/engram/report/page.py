@@ -72,13 +72,13 @@ def _row(entries: Sequence[Entry], kinds: Sequence[str]) -> str:
 
 def _entry(entry: Entry, kind: str) -> str:
     value = "" if entry.value is None else f' data-value="{entry.value!r}"'
-    remark = f'<span class="remark">{escape(entry.remark)}</span>' if entry.remark else ""
+    remarks = "".join(f'<span class="remark">{escape(remark)}</span>' for remark in entry.remarks)
     text = escape(entry.text)
     if entry.strong:
         text = f"<strong>{text}</strong>"
     if len(entry.text) > LONG:
         text = f'<span class="long">{text}</span>'
-    return f"<td{kind}{value}>{text}{remark}</td>"
+    return f"<td{kind}{value}>{text}{remarks}</td>"
 
 
 def _picture(picture: Picture) -> str:

@@ -80,7 +80,7 @@ def traces(evidence: Evidence, column: str) -> Picture | None:
         shares = [_traces_of(one) for one in evidence.results(column, row)]
         for index, layer in enumerate(shares[0][0]):
             tasks = range(1, len(shares[0]) + 1)
-            means = [np.mean([share[task - 1][layer] for share in shares]) for task in tasks]
+            means = [np.mean([one[task - 1][layer] for one in shares if layer in one[task - 1]]) for task in tasks]
             axes.plot(tasks, means, marker="os^Dvph"[index % 7], label=layer, color=CLASSES[index % len(CLASSES)])
         axes.set(title=row, yscale="log", xlabel="tasks learnt", ylabel="share still free")
         _ticks(axes, len(shares[0]))

@@ -113,11 +113,15 @@ def _not_there_yet(study: Study) -> list[str]:
 
 
 def _by_row(places: Sequence[str]) -> str:
+    """Rows that lack the same runs together: a, b (seed0, seed1); c (seed1)."""
     rows: dict[str, list[str]] = {}
     for place in places:
         _, row, run = place.split("/")
         rows.setdefault(row, []).append(run)
-    return "; ".join(f"{row} ({', '.join(runs)})" for row, runs in rows.items())
+    same: dict[str, list[str]] = {}
+    for row, runs in rows.items():
+        same.setdefault(", ".join(runs), []).append(row)
+    return "; ".join(f"{', '.join(names)} ({runs})" for runs, names in same.items())
 
 
 def _titles(evidence: Evidence) -> tuple[str, str]:

@@ -39,9 +39,10 @@ def _plan(asked: StudyCommand) -> Plan:
     if asked.jobs is not None and asked.jobs < 1:
         raise InputError(f"--jobs {asked.jobs} makes no sense: give 1 or more.")
     threads = max(1, usable_cores() // (asked.jobs or usable_cores()))
-    machine = Machine(threads, asked.device, asked.data_dir, tensorboard=asked.tensorboard)
-    folder = Path(asked.out).resolve()  # workers may have another working directory
-    return Plan(folder, asked.only, asked.retry_failed, asked.jobs, asked.ray, machine, asked.quiet)
+    # workers may have another working directory
+    data_dir = None if asked.data_dir is None else str(Path(asked.data_dir).resolve())
+    machine = Machine(threads, asked.device, data_dir, tensorboard=asked.tensorboard)
+    return Plan(Path(asked.out).resolve(), asked.only, asked.retry_failed, asked.jobs, asked.ray, machine, asked.quiet)
 
 
 def _list(chosen: Study, plan: Plan, cells: Sequence[Outlook]) -> None:
