@@ -3,15 +3,20 @@ VENV := .venv
 BIN := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
 SLOW_TIMEOUT ?= 3600
+STUDY ?= study
 
 # Without it pyright asks its registry for news at every start.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all lint format clean install
+.PHONY: demo study test test-all lint format clean install
 
 demo: $(INSTALLED)
 	$(VENV)/bin/engram demo $(ARGS)
+
+study: $(INSTALLED)
+	$(VENV)/bin/engram study digits --out $(STUDY) $(ARGS)
+	$(VENV)/bin/engram report $(STUDY)
 
 test: $(INSTALLED)
 	$(BIN) -m pytest $(ARGS)

@@ -15,7 +15,7 @@ def ask(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "engram", *words], capture_output=True, text=True, env=os.environ)
 
 
-@pytest.mark.parametrize("words", [[], ["run"], ["run", "owm"], ["data"], ["demo"]])
+@pytest.mark.parametrize("words", [[], ["run"], ["run", "owm"], ["data"], ["demo"], ["study"], ["report"]])
 def test_help_imports_no_torch(words: list[str]) -> None:
     code = "import sys\nfrom engram.cli import main\n"
     code += "try:\n main(sys.argv[1:])\nexcept SystemExit as end:\n assert not end.code\n"
@@ -130,6 +130,14 @@ def test_ctrl_c_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr("engram.study.run.run", interrupt)
     assert main(["run", "owm", "digits", "--quiet"]) == 130
     assert "--resume" in capsys.readouterr().err
+
+
+def test_the_help_of_study_lists_the_studies_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["study", "--help"])
+    shown = capsys.readouterr().out
+    for part in ("digits (Handwritten digits", "paper (Table 2 of", "--retry-failed", "--ray", "--dry-run", "--only"):
+        assert part in shown
 
 
 def test_data_lists_every_set_with_its_place_and_licence(capsys: pytest.CaptureFixture[str]) -> None:

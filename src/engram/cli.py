@@ -6,18 +6,24 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, make_dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
+from tyro.conf import Positional, arg
 
 import engram
 from engram.errors import EngramError
 from engram.recipes import RECIPES, Recipe
 from engram.recipes import recipe as recipe_by_name
 from engram.study.options import RunOptions
+from engram.study.reading import built_in
 
 OVERVIEW = "Engram teaches a classifier new classes, task after task, without keeping the old data."
 ORDER = "of the ingredients' edits: replay before owm is projected with the rest, after owm it is not"
+GOES_ON = {
+    "run": "; the run goes on from its last checkpoint with --resume",
+    "study": "; the same command goes on where it was",
+}
 STOPPED = 130
 """What shells report for a program that Ctrl-C has ended."""
 
@@ -48,6 +54,56 @@ class DemoCommand:
         from engram.report.demo import demo
 
         demo(self.out, self.quiet)
+
+
+@dataclass(frozen=True)
+class StudyCommand:
+    """Do a grid of runs, or what is left of it: recipes, data sets and seeds."""
+
+    study: Annotated[Positional[str], arg(metavar="NAME|FILE.toml")]
+    """a study that comes with Engram, or a file of your own (see docs/studies.md)"""
+    out: str = "study"
+    """folder of the study: the same command with the same folder goes on with what is missing"""
+    only: tuple[str, ...] = ()
+    """cells to do, as patterns of COLUMN:ROW such as 'cifar10-5:owm*' (default: all)"""
+    seeds: int | None = None
+    """number of seeds, from 0 on (default: the study's own)"""
+    jobs: int | None = None
+    """cells at a time (default: one a core); each has a fixed share of the cores as threads"""
+    ray: str | None = None
+    """compute with Ray: local, or the address of a cluster whose machines share --out"""
+    dry_run: bool = False
+    """list the cells, how far they are, and roughly how long they will take"""
+    retry_failed: bool = False
+    """also do cells that failed before"""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """where to compute"""
+    data_dir: str | None = None
+    """folder that holds the data sets' files (default: ENGRAM_DATA, else the download cache)"""
+    tensorboard: bool = False
+    """write each cell's curves for TensorBoard"""
+    quiet: bool = False
+    """no progress display"""
+
+    def __call__(self) -> None:
+        from engram.study.command import study
+
+        study(self)
+
+
+@dataclass(frozen=True)
+class ReportCommand:
+    """Write the report of a folder of results: a page, tables and figures."""
+
+    folder: Annotated[Positional[str], arg(metavar="DIR")]
+    """folder of a study, or any that holds SET-TASKS/RECIPE/seedK/result.json"""
+    out: str | None = None
+    """folder for the report (default: DIR/report)"""
+
+    def __call__(self) -> None:
+        from engram.report.report import report
+
+        report(self.folder, self.out)
 
 
 class RunCommand:
@@ -89,8 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"engram: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        hint = "; the run goes on from its last checkpoint with --resume" if arguments[:1] == ["run"] else ""
-        print(f"engram: stopped{hint}.", file=sys.stderr)
+        print(f"engram: stopped{GOES_ON.get(''.join(arguments[:1]), '')}.", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:  # whoever read our output, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -107,6 +162,8 @@ def _commands() -> Any:
             (run_command, "run", "Learn a data set task by task with one recipe, measure, and write result.json."),
             (DataCommand, "data", DataCommand.__doc__),
             (DemoCommand, "demo", DemoCommand.__doc__),
+            (StudyCommand, "study", f"{StudyCommand.__doc__} Built in: {_studies()}."),
+            (ReportCommand, "report", ReportCommand.__doc__),
         ]
     )
 
@@ -122,6 +179,10 @@ def _run_command(recipe: Recipe) -> type:
     if len(recipe.ingredients) > 1:
         fields.append(("order", Annotated[tuple[str, ...], tyro.conf.arg(help=ORDER)], tuple(recipe.ingredients)))
     return make_dataclass("RunCommand", fields, bases=(RunCommand,), namespace={"recipe": recipe}, frozen=False)
+
+
+def _studies() -> str:
+    return "; ".join(f"{name} ({title})" for name, title in built_in().items())
 
 
 def _unchecked(settings: type) -> type:

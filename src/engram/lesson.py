@@ -54,6 +54,9 @@ class Watch:
     def worked(self, what: str, done: int, total: int) -> None:
         """After each step of work that follows a task's training, such as a generator's."""
 
+    def epoch_ended(self, epoch: int, epochs: int, loss: float) -> None:
+        """After each epoch, with the mean loss of its steps."""
+
     def score_epoch(self) -> float | None:
         """After each epoch: a score, if the epoch with the best one shall be kept; None keeps the last."""
         return None

@@ -343,3 +343,48 @@ def test_every_set_has_a_default_number_of_tasks() -> None:
     assert {RunOptions(name).resolved_tasks() for name in SETS} == {5}
     assert RunOptions("digits", tasks=3).resolved_tasks() == 3
     assert RunOptions("digits", seed=2).folder("owm") == Path("runs/digits-5/owm/seed2")
+
+
+def test_curves_for_tensorboard_hold_the_results_numbers(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    result = quietly(small("owm+gfr"), options(tmp_path, tasks=2, tensorboard=True))
+    events = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    curves = {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+    assert [step for step, _ in curves["loss"]] == [1, 2, 3, 4], "an epoch each, counted over both tasks"
+    assert curves["loss"][1][1] < curves["loss"][0][1]
+    assert [value for _, value in curves["accuracy"]] == pytest.approx(result["accuracy_after_task"])
+    assert curves["drift"] == [(2, pytest.approx(result["drift"][0]))]
+    assert curves["projector trace/head"][1] == (2, pytest.approx(result["projector_traces"][1]["head"]))
+    assert "measures/generator/as_asked/0" in curves
+
+
+def test_without_tensorboard_a_sentence_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
+    with pytest.raises(InputError, match=r"pip install 'engram\[tensorboard\]'"):
+        quietly(small("finetune"), options(tmp_path, tensorboard=True))
+
+
+def test_the_loss_that_a_watch_is_told_is_the_mean_of_the_epochs_steps(tmp_path: Path) -> None:
+    from engram.methods.gradient import GradientMethod
+
+    told: list[tuple[int, int, float]] = []
+    steps: list[float] = []
+
+    class Telling(RunWatch):
+        def epoch_ended(self, epoch: int, epochs: int, loss: float) -> None:
+            told.append((epoch, epochs, loss))
+
+    original = GradientMethod.train_step
+
+    def train_step(self: GradientMethod, *arguments: Any) -> torch.Tensor:
+        loss = original(self, *arguments)
+        steps.append(float(loss))
+        return loss
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engram.study.run.RunWatch", Telling)
+        patch.setattr(GradientMethod, "train_step", train_step)
+        quietly(small("finetune"), options(tmp_path, tasks=1))
+    half = len(steps) // 2
+    assert told == [(0, 2, pytest.approx(np.mean(steps[:half]))), (1, 2, pytest.approx(np.mean(steps[half:])))]

@@ -99,7 +99,7 @@ class GradientMethod:
     def _train_epoch(self, lesson: Lesson, training: Training, watch: Watch) -> None:
         steps = -(-len(lesson.y) // self.batch_size)
         epochs = self.settings.epochs
-        worst = torch.zeros((), device=self.device)
+        worst, total, first = torch.zeros((), device=self.device), torch.zeros((), device=self.device), training.step
         for index, (x, y) in enumerate(self.batches(lesson, training.epoch, skip=training.step), training.step):
             torch.manual_seed(seed_for(self.seed, lesson.index, "step", training.epoch, index))
             progress = (training.epoch + index / steps) / epochs
@@ -109,10 +109,12 @@ class GradientMethod:
             except torch.linalg.LinAlgError as error:  # pyright: ignore[reportPrivateImportUsage]
                 raise _exploded(lesson, training) from error
             worst = torch.maximum(worst, loss)  # NaN wins; looked at once an epoch, as a look waits for the device
+            total += loss
             training.step = index + 1
             watch.stepped(Position(training.epoch, epochs, index + 1, steps, len(y)))
         if not torch.isfinite(worst):
             raise _exploded(lesson, training)
+        watch.epoch_ended(training.epoch, epochs, float(total) / max(1, training.step - first))
 
     def train_step(self, optimizer: torch.optim.SGD, x: Tensor, y: Tensor, step: Step) -> Tensor:
         for ingredient in self.ingredients:

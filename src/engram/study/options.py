@@ -40,6 +40,8 @@ class RunOptions:
     """CPU threads (0: all cores); a run can only be repeated bit for bit with the same number"""
     checkpoint_seconds: float = 60.0
     """time between checkpoints"""
+    tensorboard: bool = False
+    """also write the run's curves for TensorBoard, into --out"""
     resume: bool = False
     """go on with the run in --out, from its last checkpoint"""
     quiet: bool = False

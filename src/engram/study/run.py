@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from engram.recipes import Recipe
 from engram.study import metrics
 from engram.study.machine import describe_machine, threads, versions
 from engram.study.options import RunOptions
+from engram.study.scalars import Scalars
 
 RESULT = "result.json"
 CHECKPOINT = "checkpoint.safetensors"
@@ -49,7 +51,8 @@ def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, An
         files.make_folder(out)  # found out before the training rather than after it
         if options.resume:
             job.resume(out / CHECKPOINT)
-        result = job.work(out)
+        with closing(Scalars(out if options.tensorboard else None)) as job.scalars:
+            result = job.work(out)
     files.write_json(out / RESULT, result)
     (out / CHECKPOINT).unlink(missing_ok=True)
     return result
@@ -70,6 +73,7 @@ class Run:
 
     def __init__(self, recipe: Recipe, options: RunOptions, progress: Progress) -> None:
         self.options = options
+        self.scalars = Scalars(None)
         self.progress = progress
         self.data = load(options.dataset, options.data_dir, quiet=options.quiet)
         order = class_order(range(len(self.data.classes)), options.class_order_seed)
@@ -117,6 +121,16 @@ class Run:
         else:
             self.measured["drift"].append(metrics.feature_drift(self.first_features, features))
         self.progress.measured(index, float(np.mean(row)))
+        self.show(index)
+
+    def show(self, index: int) -> None:
+        """The task's numbers as curves over the tasks."""
+        after, seen = index + 1, self.measured["matrix"][-1]
+        self.scalars.add("accuracy", float(np.average(seen, weights=self.test_counts()[: len(seen)])), after)
+        if self.measured["drift"]:
+            self.scalars.add("drift", self.measured["drift"][-1], after)
+        self.scalars.add_all("projector trace", self.measured["projector_traces"][-1], after)
+        self.scalars.add_all("measures", self.measured["measures"][-1], after)
 
     def analyse(self, path: Path) -> None:
         """Where features are generated: some of each class, real and generated, side by side for a picture."""
@@ -135,6 +149,10 @@ class Run:
     def accuracy(self, part: Part, classes: list[int]) -> float:
         chosen = part.only(classes)
         return float((self.learner.predict(chosen.x) == chosen.y).mean())
+
+    def test_counts(self) -> list[int]:
+        """Test samples of each task."""
+        return [int(np.isin(self.data.test.y, group).sum()) for group in self.groups]
 
     def checkpoint(self, path: Path) -> None:
         """Everything that the rest of the run depends on, in one file."""
@@ -178,8 +196,7 @@ class Run:
         task_of = {label: index for index, group in enumerate(self.groups) for label in group}
         accuracy, inter, inner = metrics.errors_by_task(confusion, [task_of[c] for c in range(len(task_of))])
         matrix = self.measured["matrix"]
-        counts = [len(self.data.test.only(group)) for group in self.groups]
-        after = [accuracy] if self.recipe.keeps_data else metrics.accuracy_after_task(matrix, counts)
+        after = [accuracy] if self.recipe.keeps_data else metrics.accuracy_after_task(matrix, self.test_counts())
         return {
             **self.identity(),
             "precision": self.learner.precision_,
@@ -222,6 +239,9 @@ class RunWatch(Watch):
 
     def worked(self, what: str, done: int, total: int) -> None:
         self.job.progress.worked(what, done, total)
+
+    def epoch_ended(self, epoch: int, epochs: int, loss: float) -> None:
+        self.job.scalars.add("loss", loss, self.task * epochs + epoch + 1)
 
     def score_epoch(self) -> float | None:
         job = self.job
