@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 from engram.errors import InputError
 from engram.settings import (
+    EWCSettings,
     FeatureReplaySettings,
     IngredientSettings,
+    MASSettings,
     NetworkSettings,
     OWMSettings,
     RotationSettings,
@@ -95,6 +97,8 @@ _TABLE = [
         "OWM, rotations and generated features: the paper's whole system (images only)",
         {"rotation": RotationSettings(), "owm": OWMSettings(), "replay": FeatureReplaySettings()},
     ),
+    Recipe("ewc", "elastic weight consolidation (Kirkpatrick et al. 2017)", {"ewc": EWCSettings()}),
+    Recipe("mas", "memory-aware synapses (Aljundi et al. 2018)", {"mas": MASSettings()}),
     Recipe("joint", "all data at once, the upper bound: it stores every sample", method="joint"),
 ]
 

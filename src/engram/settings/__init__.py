@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from engram.settings.importance import EWCSettings, ImportanceSettings, MASSettings
 from engram.settings.owm import OWMSettings
 from engram.settings.replay import FeatureReplaySettings, GeneratorSettings
 from engram.settings.rotation import RotationSettings
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
     from engram.ingredients.base import Ingredient
 
 __all__ = [
+    "EWCSettings",
     "FeatureReplaySettings",
     "GeneratorSettings",
+    "ImportanceSettings",
     "IngredientSettings",
+    "MASSettings",
     "NetworkSettings",
     "OWMSettings",
     "Precision",
