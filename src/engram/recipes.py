@@ -13,6 +13,7 @@ from engram.settings import (
     EWCSettings,
     FeatureReplaySettings,
     IngredientSettings,
+    LwFSettings,
     MASSettings,
     NetworkSettings,
     OWMSettings,
@@ -99,6 +100,7 @@ _TABLE = [
     ),
     Recipe("ewc", "elastic weight consolidation (Kirkpatrick et al. 2017)", {"ewc": EWCSettings()}),
     Recipe("mas", "memory-aware synapses (Aljundi et al. 2018)", {"mas": MASSettings()}),
+    Recipe("lwf", "learning without forgetting (Li & Hoiem 2016): old scores on new data stay", {"lwf": LwFSettings()}),
     Recipe("joint", "all data at once, the upper bound: it stores every sample", method="joint"),
 ]
 

@@ -12,8 +12,9 @@ from tests.methods.test_gradient import lesson, method, weights
 from torch import Tensor
 
 from engram.ingredients.base import Ingredient, Step
-from engram.ingredients.feature_replay import FeatureReplay, distillation_loss
+from engram.ingredients.feature_replay import FeatureReplay
 from engram.ingredients.owm import OWMIngredient
+from engram.ingredients.teacher import distillation_loss
 from engram.lesson import Watch
 from engram.methods.gradient import GradientMethod
 from engram.randomness import generator

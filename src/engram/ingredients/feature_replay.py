@@ -10,24 +10,17 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from engram.generators.feature_gan import FeatureGAN
 from engram.ingredients.base import Host, Ingredient, Step
+from engram.ingredients.teacher import distillation_loss
 from engram.lesson import Lesson, State
 from engram.randomness import generator
 from engram.settings import FeatureReplaySettings
 
 CHECKED = 200
 """generated features a class that the head labels after each task, to see whether they are what was asked for"""
-
-
-def distillation_loss(scores: Tensor, taught: Tensor, temperature: float) -> Tensor:
-    """Cross-entropy with the soft targets of `taught`; new columns, which it does not have yet, have target 0."""
-    targets = (taught / temperature).softmax(1)
-    targets = F.pad(targets, (0, scores.shape[1] - taught.shape[1]))
-    return F.cross_entropy(scores / temperature, targets)
 
 
 class FeatureReplay(Ingredient):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from engram.settings.distillation import FeatureDistillationSettings, LwFSettings
 from engram.settings.importance import EWCSettings, ImportanceSettings, MASSettings
 from engram.settings.owm import OWMSettings
 from engram.settings.replay import FeatureReplaySettings, GeneratorSettings
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EWCSettings",
+    "FeatureDistillationSettings",
     "FeatureReplaySettings",
     "GeneratorSettings",
     "ImportanceSettings",
     "IngredientSettings",
+    "LwFSettings",
     "MASSettings",
     "NetworkSettings",
     "OWMSettings",
