@@ -86,9 +86,10 @@ def _resume(trial: Trial, tasks: list[Task], whole: Recorder, moment: Moment) ->
 
 
 def check_no_old_data(trial: Trial) -> None:
-    if trial.recipe.keeps_data:
+    if trial.recipe.keeps_data or trial.recipe.exemplars:
         told = re.search(r"\b(stor|keep|kept|exemplar)", trial.recipe.about)
-        require(bool(told), f"its `keeps_data` is true, and {trial.recipe.about!r} does not tell")
+        require(bool(told), f"it stores samples, and {trial.recipe.about!r} does not tell")
+    if trial.recipe.keeps_data:
         return
     trial = trial.training(epochs=1, batch_size=64)
     trial.learnt([trial.task(0, 1)])  # whatever is set up at the first use is set up now
@@ -107,12 +108,28 @@ def _leftovers(trial: Trial, rows: int, before: dict[int, Any]) -> tuple[int, in
     spy.learn(*trial.task(0, 1, rows=rows))
     spy.learn(*(torch.from_numpy(part) for part in trial.task(2, 3, rows=rows)))
     require(not (alive := spy.alive()), f"{', '.join(alive)} lived on after the task")
+    stored, allowed = _samples_in(learner.state(), trial), trial.recipe.exemplars
+    require(stored == allowed, f"its state holds {stored} of {2 * rows} samples, and its settings say {allowed}")
     names = ", ".join(sorted(spy.rows_in_state))
     require(not names, f"its state has a row for each of {rows} samples in {names}")
     blocks = memory_blocks(live_arrays(), besides=before)
     of_samples = [numbers for _, numbers in blocks.values() if numbers % rows == 0]
     require(not of_samples, f"after tasks of {rows} samples, arrays of {of_samples} numbers lived on")
     return sum(size for size, _ in blocks.values()), saved_size(learner)
+
+
+def _samples_in(state: State, trial: Trial) -> int:
+    """How many rows of tensors look like the trial's inputs."""
+    x, _ = trial.task(0)
+    shape = (1, *x.shape[1:]) if trial.inputs == "images" else x.shape[1:]
+    kind = torch.from_numpy(x).dtype
+    found = [t for t in state.tensors.values() if t.shape[1:] == shape and t.dtype == kind]
+    return sum(len(t) for t in found if trial.inputs == "images" or _are_rows(t, trial))
+
+
+def _are_rows(tensor: torch.Tensor, trial: Trial) -> bool:
+    """Whether numbers are as large as a table's inputs are: weights for them have its shape too."""
+    return bool(len(tensor) and tensor.mean() > 10)
 
 
 def check_uneven_tasks(trial: Trial) -> None:

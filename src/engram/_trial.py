@@ -23,7 +23,7 @@ from engram.learner import Learner
 from engram.lesson import Lesson, Position, State, Watch
 from engram.projection import PENDING_ROWS
 from engram.recipes import Recipe
-from engram.settings import GeneratorSettings
+from engram.settings import ExemplarSettings, GeneratorSettings
 
 Inputs = Literal["images", "tables"]
 Task = tuple[np.ndarray, np.ndarray]
@@ -31,6 +31,8 @@ Moment = tuple[int, int, int]
 """(task, epoch, step); the epoch is END when the task is done"""
 
 END = 10**6
+EXEMPLARS = 13
+"""samples that recipes with a memory of exemplars may store here: fewer than two small tasks have"""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,12 @@ class Trial:
         generators = {
             name: generator for name, group in recipe.ingredients.items() if isinstance(group, GeneratorSettings)
         }
-        return cls(recipe.changed(small | generators), inputs)
+        memories = {
+            name: {"memory": EXEMPLARS}
+            for name, group in recipe.ingredients.items()
+            if isinstance(group, ExemplarSettings)
+        }
+        return cls(recipe.changed(small | generators | memories), inputs)
 
     def training(self, **settings: Any) -> Trial:
         return Trial(self.recipe.changed({"training": settings}), self.inputs)

@@ -11,7 +11,11 @@ from typing import Any, Literal
 from engram.errors import InputError
 from engram.settings import (
     EWCSettings,
+    ExemplarSettings,
+    ExperienceReplaySettings,
+    FeatureDistillationSettings,
     FeatureReplaySettings,
+    ICaRLSettings,
     IngredientSettings,
     LwFSettings,
     MASSettings,
@@ -36,8 +40,13 @@ class Recipe:
 
     @property
     def keeps_data(self) -> bool:
-        """Whether old samples are stored: only the upper bound does so."""
+        """Whether all samples are stored: only the upper bound does so."""
         return self.method == "joint"
+
+    @property
+    def exemplars(self) -> int:
+        """How many samples are stored at most by recipes that store some."""
+        return sum(group.memory for group in self.ingredients.values() if isinstance(group, ExemplarSettings))
 
     def groups(self) -> dict[str, Any]:
         """All settings by the name of their group."""
@@ -98,9 +107,27 @@ _TABLE = [
         "OWM, rotations and generated features: the paper's whole system (images only)",
         {"rotation": RotationSettings(), "owm": OWMSettings(), "replay": FeatureReplaySettings()},
     ),
+    Recipe(
+        "fd+gfr",
+        "generated features with hard labels, and feature distillation (Liu et al. 2020)",
+        {
+            "replay": FeatureReplaySettings(labels="hard", share="by_classes", critic="conditional", alignment=1e-3),
+            "distillation": FeatureDistillationSettings(),
+        },
+    ),
     Recipe("ewc", "elastic weight consolidation (Kirkpatrick et al. 2017)", {"ewc": EWCSettings()}),
     Recipe("mas", "memory-aware synapses (Aljundi et al. 2018)", {"mas": MASSettings()}),
     Recipe("lwf", "learning without forgetting (Li & Hoiem 2016): old scores on new data stay", {"lwf": LwFSettings()}),
+    Recipe(
+        "icarl",
+        "iCaRL (Rebuffi et al. 2017): it stores exemplars, 2,000 samples unless told otherwise",
+        {"icarl": ICaRLSettings()},
+    ),
+    Recipe(
+        "er",
+        "experience replay, for scale: it stores exemplars, 2,000 samples unless told otherwise",
+        {"er": ExperienceReplaySettings()},
+    ),
     Recipe("joint", "all data at once, the upper bound: it stores every sample", method="joint"),
 ]
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engram.generators.feature_gan import FeatureCritic, FeatureGAN, Mixture
+from engram.generators.conditional import Mixture
+from engram.generators.feature_gan import FeatureCritic, FeatureGAN
 from engram.settings import GeneratorSettings
 
 CPU = torch.device("cpu")

@@ -44,7 +44,7 @@ class LwF(Taught):
 
 
 class FeatureDistillation(Taught):
-    """Adds weight · (old classes for each new one) · ‖H − H_old‖, the length taken over the whole batch."""
+    """Adds weight · (old classes for each new one) · the batch's mean of ‖h − h_old‖."""
 
     def __init__(self, settings: FeatureDistillationSettings) -> None:
         self.settings = settings
@@ -57,7 +57,7 @@ class FeatureDistillation(Taught):
         if not self.factor:
             return loss
         features, _ = self.teacher(batch.x)
-        drift = torch.linalg.vector_norm(batch.features.float() - features)
+        drift = torch.linalg.vector_norm(batch.features.float() - features, dim=1).mean()
         return loss + self.settings.weight * self.factor * drift
 
     def state(self) -> State:

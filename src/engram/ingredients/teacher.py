@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from engram.ingredients.base import Host
 from engram.lesson import Lesson, State
+from engram.settings import ReplaySettings
 
 
 def distillation_loss(scores: Tensor, taught: Tensor, temperature: float) -> Tensor:
@@ -17,6 +18,17 @@ def distillation_loss(scores: Tensor, taught: Tensor, temperature: float) -> Ten
     targets = (taught / temperature).softmax(1)
     targets = F.pad(targets, (0, scores.shape[1] - taught.shape[1]))
     return F.cross_entropy(scores / temperature, targets)
+
+
+def softened_loss(scores: Tensor, taught: Tensor, settings: ReplaySettings) -> Tensor:
+    """The distillation loss at the settings' temperature, times its square where they say so."""
+    loss = distillation_loss(scores, taught, settings.temperature)
+    return loss * settings.temperature**2 if settings.squared else loss
+
+
+def any_of(columns: list[int], size: int, random: torch.Generator) -> Tensor:
+    """So many of these columns, each as often as the others."""
+    return torch.tensor(columns)[torch.randint(len(columns), (size,), generator=random)]
 
 
 def old_for_each_new(old: list[int], lesson: Lesson) -> float:

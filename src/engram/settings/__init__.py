@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from engram.settings.distillation import FeatureDistillationSettings, LwFSettings
+from engram.settings.exemplars import ExemplarSettings, ExperienceReplaySettings, ICaRLSettings
 from engram.settings.importance import EWCSettings, ImportanceSettings, MASSettings
 from engram.settings.owm import OWMSettings
-from engram.settings.replay import FeatureReplaySettings, GeneratorSettings
+from engram.settings.replay import FeatureReplaySettings, GeneratorSettings, ReplaySettings
 from engram.settings.rotation import RotationSettings
 from engram.settings.training import NetworkSettings, TrainingSettings
 
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EWCSettings",
+    "ExemplarSettings",
+    "ExperienceReplaySettings",
     "FeatureDistillationSettings",
     "FeatureReplaySettings",
     "GeneratorSettings",
+    "ICaRLSettings",
     "ImportanceSettings",
     "IngredientSettings",
     "LwFSettings",
@@ -26,6 +30,7 @@ __all__ = [
     "NetworkSettings",
     "OWMSettings",
     "Precision",
+    "ReplaySettings",
     "RotationSettings",
     "Selection",
     "TrainingSettings",

@@ -35,7 +35,7 @@ class FeatureDistillationSettings:
     """New data's features shall stay where the old network put them."""
 
     weight: float = 1.0
-    """of the batch's distance in feature space, times old classes for each new one"""
+    """of the mean distance that features have moved, times old classes for each new one"""
 
     def __post_init__(self) -> None:
         check_number(self, "at least 0", "weight")
