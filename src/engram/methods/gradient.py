@@ -171,6 +171,10 @@ class GradientMethod:
         made = (ingredient.generate(columns, random) for ingredient in self.ingredients)
         return next((features for features in made if features is not None), None)
 
+    def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
+        made = (ingredient.images(columns, random) for ingredient in self.ingredients)
+        return next((images for images in made if images is not None), None)
+
     def _features(self, x: Tensor) -> Tensor:
         extract = self.network.extractor
         for ingredient in self.ingredients:

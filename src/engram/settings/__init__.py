@@ -8,7 +8,7 @@ from engram.settings.distillation import FeatureDistillationSettings, LwFSetting
 from engram.settings.exemplars import ExemplarSettings, ExperienceReplaySettings, ICaRLSettings
 from engram.settings.importance import EWCSettings, ImportanceSettings, MASSettings
 from engram.settings.owm import OWMSettings
-from engram.settings.replay import FeatureReplaySettings, GeneratorSettings, ReplaySettings
+from engram.settings.replay import FeatureReplaySettings, GeneratorSettings, InputReplaySettings, ReplaySettings
 from engram.settings.rotation import RotationSettings
 from engram.settings.training import NetworkSettings, TrainingSettings
 
@@ -25,6 +25,7 @@ __all__ = [
     "ICaRLSettings",
     "ImportanceSettings",
     "IngredientSettings",
+    "InputReplaySettings",
     "LwFSettings",
     "MASSettings",
     "NetworkSettings",

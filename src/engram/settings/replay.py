@@ -79,3 +79,20 @@ class FeatureReplaySettings(ReplaySettings):
         from engram.ingredients.feature_replay import FeatureReplay
 
         return FeatureReplay(self)
+
+
+@dataclass(frozen=True)
+class InputReplaySettings(ReplaySettings):
+    """Generative input replay: the whole network goes on seeing generated images of the old classes (images only)."""
+
+    generator_steps: int = 800
+    """steps of the generator a task: its whole budget"""
+    generator_width: int = 32
+    """channels of the widest maps of generator and critic; their others have twice and four times as many"""
+    generator_batch: int = 64
+    """samples a step, real and generated each"""
+
+    def start(self) -> Ingredient:
+        from engram.ingredients.input_replay import InputReplay
+
+        return InputReplay(self)

@@ -22,12 +22,15 @@ from engram.recipes import Recipe
 from engram.study import metrics
 from engram.study.machine import describe_machine, threads, versions
 from engram.study.options import RunOptions
+from engram.study.pictures import write_grid
 
 RESULT = "result.json"
 CHECKPOINT = "checkpoint.safetensors"
 ANALYSIS = "analysis.safetensors"
 SHOWN = 100
 """real and generated features a class that are kept for pictures"""
+PICTURED = 10
+"""generated images a class in a picture of replay"""
 
 
 def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
@@ -98,6 +101,7 @@ class Run:
             self.progress.task(task.index, len(self.lessons))
             self.learner.learn(task.x, task.y, classes if task.index == 0 else None, watch)
             self.measure(task.index)
+            self.picture(task.index, out)
             self.checkpoint(out / CHECKPOINT)
         self.analyse(out / ANALYSIS)
         return self.result()
@@ -115,6 +119,15 @@ class Run:
         else:
             self.measured["drift"].append(metrics.feature_drift(self.first_features, features))
         self.progress.measured(index, float(np.mean(row)))
+
+    def picture(self, index: int, out: Path) -> None:
+        """Where images are generated: a grid of them, a row for each class so far."""
+        seen = [label for group in self.lessons[: index + 1] for label in group]
+        images = self.learner.images(np.repeat(seen, PICTURED))
+        if images is not None:
+            names = [self.data.classes[label] for label in seen]
+            rows = dict(zip(names, np.split(images, len(seen)), strict=True))
+            write_grid(out / f"replayed-after-task{index + 1}.png", rows)
 
     def analyse(self, path: Path) -> None:
         """Where features are generated: some of each class, real and generated, side by side for a picture."""
