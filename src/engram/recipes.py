@@ -15,6 +15,7 @@ from engram.settings import (
     ExperienceReplaySettings,
     FeatureDistillationSettings,
     FeatureReplaySettings,
+    GPMSettings,
     ICaRLSettings,
     IngredientSettings,
     InputReplaySettings,
@@ -128,6 +129,7 @@ _TABLE = [
     ),
     Recipe("ewc", "elastic weight consolidation (Kirkpatrick et al. 2017)", {"ewc": EWCSettings()}),
     Recipe("mas", "memory-aware synapses (Aljundi et al. 2018)", {"mas": MASSettings()}),
+    Recipe("gpm", "gradient projection memory (Saha et al. 2021)", {"gpm": GPMSettings()}),
     Recipe("lwf", "learning without forgetting (Li & Hoiem 2016): old scores on new data stay", {"lwf": LwFSettings()}),
     Recipe(
         "icarl",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from engram.settings.distillation import FeatureDistillationSettings, LwFSettings
 from engram.settings.exemplars import ExemplarSettings, ExperienceReplaySettings, ICaRLSettings
+from engram.settings.gpm import GPMSettings
 from engram.settings.importance import EWCSettings, ImportanceSettings, MASSettings
 from engram.settings.owm import OWMSettings
 from engram.settings.replay import FeatureReplaySettings, GeneratorSettings, InputReplaySettings, ReplaySettings
@@ -21,6 +22,7 @@ __all__ = [
     "ExperienceReplaySettings",
     "FeatureDistillationSettings",
     "FeatureReplaySettings",
+    "GPMSettings",
     "GeneratorSettings",
     "ICaRLSettings",
     "ImportanceSettings",
