@@ -91,7 +91,8 @@ def check_no_old_data(trial: Trial) -> None:
         require(bool(told), f"it stores samples, and {trial.recipe.about!r} does not tell")
     if trial.recipe.keeps_data:
         return
-    trial = trial.training(epochs=1, batch_size=64)
+    if trial.trains:
+        trial = trial.training(epochs=1, batch_size=64)
     trial.learnt([trial.task(0, 1)])  # whatever is set up at the first use is set up now
     gc.collect()
     before = live_arrays()
@@ -239,13 +240,27 @@ def check_growing(trial: Trial) -> None:
     learner = trial.learnt([(x, names[y])])
     require(learner.classes_.tolist() == ["apple", "pear"], f"classes_ is {learner.classes_}, not sorted")
     before = scores_by_class(learner, x)
-    still = trial.training(learning_rate=1e-30).learner()  # training changes nothing, so only growth can
+    still = (trial.training(learning_rate=1e-30) if trial.trains else trial).learner()  # only growth changes anything
     still.restore(copy(learner.state()))
     compare = _Compare(still, x, before)
     still.learn(more, names[y_more], None, compare)
     require(still.classes_.tolist() == sorted(names.tolist()), f"classes_ is {still.classes_}, not sorted")
-    if not trial.recipe.keeps_data:  # then everything is learnt afresh
+    if not trial.trains:  # there is no learning so slow that it could be told apart from growing
+        _same_in_any_grouping(trial, still, names)
+    elif not trial.recipe.keeps_data:  # then everything is learnt afresh
         require(compare.change < 1e-5, f"scores of old classes moved by {compare.change:.3g} of their size")
+
+
+def _same_in_any_grouping(trial: Trial, learner: Learner, names: np.ndarray) -> None:
+    """What comes at once, one by one or in another order is the same, and so is a head that was wide from the start."""
+    (x, y), (more, y_more) = trial.task(0, 1), trial.task(2, 3)
+    wanted = scores_by_class(learner, x)
+    single = [(more[y_more == label], names[y_more[y_more == label]]) for label in (3, 2)]
+    for tasks, classes in (([(more, names[y_more])], names), (single, None)):
+        other = scores_by_class(trial.learnt([(x, names[y]), *tasks], classes), x)
+        size = max(np.abs(scores).max() for scores in wanted.values())
+        moved = max(np.abs(other[name] - scores).max() for name, scores in wanted.items()) / size
+        require(moved < 1e-4, f"in another grouping, scores of classes moved by {moved:.3g} of their size")
 
 
 class _Compare(Watch):

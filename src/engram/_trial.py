@@ -35,6 +35,15 @@ EXEMPLARS = 13
 """samples that recipes with a memory of exemplars may store here: fewer than two small tasks have"""
 
 
+SMALL: dict[str, dict[str, Any]] = {
+    "training": {"epochs": 2, "batch_size": 8},
+    "network": {"filters": (4, 6, 8), "hidden": 16},
+    "analytic": {"filters": 6, "width": 16},
+    "head": {"rows": 8},
+}
+"""settings that make methods small, by group"""
+
+
 @dataclass(frozen=True)
 class Trial:
     """A recipe, made small and quick where that changes nothing of its nature, and data for it."""
@@ -44,7 +53,7 @@ class Trial:
 
     @classmethod
     def of(cls, recipe: Recipe, inputs: Inputs) -> Trial:
-        small = {"training": {"epochs": 2, "batch_size": 8}, "network": {"filters": (4, 6, 8), "hidden": 16}}
+        small = {name: values for name, values in SMALL.items() if name in recipe.own}
         generator = {"generator_steps": 2, "generator_width": 12, "generator_batch": 8}
         generators = {
             name: generator for name, group in recipe.ingredients.items() if isinstance(group, GeneratorSettings)
@@ -55,6 +64,11 @@ class Trial:
             if isinstance(group, ExemplarSettings)
         }
         return cls(recipe.changed(small | generators | memories), inputs)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it goes over its data in epochs, at a learning rate."""
+        return "training" in self.recipe.own
 
     def training(self, **settings: Any) -> Trial:
         return Trial(self.recipe.changed({"training": settings}), self.inputs)

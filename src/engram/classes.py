@@ -36,6 +36,19 @@ class ClassTable:
         table.seen = [*self.seen, *(label for label in found if label not in known)]
         return table
 
+    def united(self, other: ClassTable) -> Self:
+        """With the classes that another table has seen."""
+        return self.admit(np.asarray(other.seen, other._dtype)) if other.seen else self
+
+    def without(self, labels: Iterable[Any]) -> tuple[Self, list[int]]:
+        """As if these had not been seen, and which columns stay: announced classes keep theirs."""
+        gone = set(labels)
+        kept = [label for label in self.columns if self.announced or label not in gone]
+        table = type(self)(kept, self._dtype)
+        table.announced = self.announced
+        table.seen = [label for label in self.seen if label not in gone]
+        return table, [self.columns[label] for label in kept]
+
     def encode(self, labels: np.ndarray) -> np.ndarray:
         """The column of each label."""
         values, inverse = np.unique(labels, return_inverse=True)

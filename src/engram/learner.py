@@ -14,7 +14,7 @@ import numpy as np
 import sklearn.exceptions
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from torch import Tensor
+from torch import Tensor, nn
 
 from engram import files
 from engram.classes import ClassTable
@@ -22,11 +22,10 @@ from engram.devices import resolve_device, resolve_precision
 from engram.errors import EngramError, FileError, InputError
 from engram.inputs import InputForm, check_classes, check_inputs, check_labels
 from engram.lesson import Lesson, State, Watch
+from engram.methods.analytic import AnalyticMethod
 from engram.methods.base import Method
-from engram.methods.gradient import GradientMethod
-from engram.methods.joint import JointMethod
-from engram.networks import build_network
-from engram.randomness import generator, isolated, seed_for
+from engram.methods.registry import Start, start_method
+from engram.randomness import generator, isolated
 from engram.recipes import Recipe
 from engram.recipes import recipe as recipe_by_name
 from engram.settings import Precision
@@ -42,28 +41,33 @@ class Learner(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     recipe : a name in `engram.recipes.RECIPES`, or a `Recipe` (see `engram.recipe`) with settings of your own.
-    epochs : passes over each task's data; None takes the recipe's.
+    epochs : passes over each task's data; None takes the recipe's. Recipes that learn in one pass have none.
     seed : of the weights and of everything random in training.
     precision : "float32", "bfloat16", or "auto" for the faster one on this machine.
     device : "cpu", "cuda", or "auto".
+    network : a module of your own whose outputs are the features, for the recipes analytic, lda and ncm. A copy of it
+        is used, in evaluation mode, and never trained. It gets inputs as they are, as float32, images as samples x
+        channels x height x width; files hold no code, so `load` must be given it again.
     """
 
     classes_: np.ndarray
 
     def __init__(
         self,
-        recipe: str | Recipe = "owm",
+        recipe: str | Recipe = "analytic",
         *,
         epochs: int | None = None,
         seed: int = 0,
         precision: Precision = "auto",
         device: str = "auto",
+        network: nn.Module | None = None,
     ) -> None:
         self.recipe = recipe
         self.epochs = epochs
         self.seed = seed
         self.precision: Precision = precision
         self.device = device
+        self.network = network
 
     def fit(self, X: Any, y: Any) -> Self:
         """Forget everything, then learn this as the first task."""
@@ -98,6 +102,59 @@ class Learner(ClassifierMixin, BaseEstimator):
             self.method_.learn(Lesson(self.tasks_, inputs, columns, len(self.table_.columns)), watch)
             self.tasks_, self.under_way_ = self.tasks_ + 1, None
         return self
+
+    def forget(self, X: Any = None, y: Any = None, *, classes: Any = None, keep_products: bool = False) -> Self:
+        """Take samples, or whole classes, out of what was learnt, exactly; the features stay.
+
+        Samples must be given as they were learnt, with the same labels; that they were is not known but by their
+        number. Whole classes need sums of their own (see `head.class_memory`). Without, `keep_products` forgets a
+        class's mean and never predicts it again, while what its samples told of how features vary together remains.
+        """
+        method = self._closed_form("forget")
+        if (classes is None) == (X is None):
+            raise InputError("forget takes either X and y, or classes.")
+        with self._all_or_nothing():
+            if classes is None:
+                self._forget_samples(method, check_inputs(X), y)
+            else:
+                self._forget_classes(method, check_classes(classes), keep_products)
+            seen = zip(self.table_.columns, method.counts().tolist(), strict=True)
+            table, kept = self.table_.without(label for label, count in seen if not count)
+            method.keep_columns(kept)
+            self._set_table(table)
+        return self
+
+    def merge(self, other: Learner) -> Self:
+        """Add what another learner with the same features has learnt; see `blank`. It is as if one had learnt both."""
+        method, theirs = self._closed_form("merge"), other._closed_form("merge")
+        if self.form_ != other.form_:
+            raise InputError("The two learners have learnt inputs of different shapes.")
+        with self._all_or_nothing():
+            self._set_table(self.table_.united(other.table_))
+            ours = self.table_.columns
+            # a class that was only announced has nothing to add, whichever column it is given
+            columns = [ours.get(label, -1) for label in other.table_.columns]
+            method.merge(theirs, columns, len(ours))
+            self.tasks_ += other.tasks_
+        return self
+
+    def blank(self) -> Self:
+        """A learner with the same features that has learnt nothing: what it learns can be merged with this one."""
+        self._closed_form("blank")
+        twin = copy.deepcopy(self)
+        twin._closed_form("blank").empty()
+        twin._set_table(self.table_.without(self.table_.seen)[0])
+        twin._closed_form("blank").keep_columns(list(range(len(twin.table_.columns))))
+        twin.tasks_ = 0
+        return twin
+
+    def encoder(self) -> nn.Module:
+        """A frozen copy of the trained network, from raw inputs to features: a `network` for another learner."""
+        self._check_fitted()
+        encoder = self.method_.encoder()
+        if encoder is None:
+            raise InputError(f"Recipe {self.recipe_.name!r} trains no network, so that there is no encoder to take.")
+        return encoder
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each sample, among the classes learnt so far."""
@@ -150,13 +207,15 @@ class Learner(ClassifierMixin, BaseEstimator):
         files.save(path, state.tensors, state.meta, kind="model")
 
     @classmethod
-    def load(cls, path: str | Path, recipe: Recipe | None = None, device: str = "auto") -> Self:
-        """Read what `save` wrote; no code is run. A recipe that is not in RECIPES must be given again."""
+    def load(
+        cls, path: str | Path, recipe: Recipe | None = None, device: str = "auto", network: nn.Module | None = None
+    ) -> Self:
+        """Read what `save` wrote; no code is run. A recipe that is not in RECIPES, or a network, must be given again."""
         tensors, meta = files.load(path, kind="model")
         try:
             base = recipe or recipe_by_name(meta["recipe"])
             chosen = base.changed(_tuples(meta["settings"])).reordered(meta["order"])
-            learner = cls(chosen, **meta["parameters"], device=device)
+            learner = cls(chosen, **meta["parameters"], device=device, network=network)
             learner.restore(State(tensors, meta))
         except (KeyError, TypeError, RuntimeError, InputError) as error:
             raise FileError(f"{path} is not a model that this version of Engram can read: {error}") from error
@@ -221,6 +280,10 @@ class Learner(ClassifierMixin, BaseEstimator):
         chosen = recipe_by_name(self.recipe) if isinstance(self.recipe, str) else self.recipe
         if not isinstance(chosen, Recipe):
             raise InputError(f"recipe must be a name in engram.recipes.RECIPES or a Recipe, not {chosen!r}.")
+        if self.epochs is not None and "training" not in chosen.own:
+            raise InputError(f"Recipe {chosen.name!r} learns each task in one pass: leave epochs out.")
+        if self.network is not None and not isinstance(self.network, nn.Module):
+            raise InputError(f"network must be a torch.nn.Module, not {self.network!r}.")
         if self.epochs is not None:
             chosen = chosen.changed({"training": {"epochs": self.epochs}})
         self.recipe_ = chosen
@@ -235,22 +298,48 @@ class Learner(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = int(np.prod(form.shape))
 
     def _new_method(self) -> Method:
-        if self.recipe_.method == "joint":
-            return JointMethod(self._new_gradient_method)
-        return self._new_gradient_method()
-
-    def _new_gradient_method(self) -> GradientMethod:
-        with isolated(self.device_):
-            torch.manual_seed(seed_for(self.seed_, "network"))
-            network = build_network(self.form_.shape, len(self.table_.columns), self.recipe_.network)
-        return GradientMethod(
-            network.to(self.device_),
-            [settings.start() for settings in self.recipe_.ingredients.values()],
-            self.recipe_.training,
-            self.seed_,
-            self.device_,
-            self.precision_ == "bfloat16",
+        return start_method(
+            Start(
+                self.recipe_,
+                self.form_.shape,
+                len(self.table_.columns),
+                self.seed_,
+                self.device_,
+                self.precision_ == "bfloat16",
+                self.network,
+            )
         )
+
+    def _closed_form(self, wish: str) -> AnalyticMethod:
+        self._check_fitted()
+        if not isinstance(self.method_, AnalyticMethod):
+            raise InputError(
+                f"Recipe {self.recipe_.name!r} cannot {wish}: only sums can be added and subtracted, "
+                "so use 'analytic', 'lda' or 'ncm'."
+            )
+        if self.under_way_ is not None:
+            raise InputError(f"A task is under way: go on with the same X and y before you {wish}.")
+        return self.method_
+
+    def _forget_samples(self, method: AnalyticMethod, x: np.ndarray, y: Any) -> None:
+        labels = check_labels(y, len(x))
+        self._check_learnt(np.unique(labels).tolist())
+        inputs = torch.tensor(self.form_.arrange(x), device=self.device_)
+        method.forget(inputs, torch.tensor(self.table_.encode(labels), device=self.device_))
+
+    def _forget_classes(self, method: AnalyticMethod, labels: list[Any], keep_products: bool) -> None:
+        self._check_learnt(labels)
+        if not (method.sums.apart or keep_products):
+            raise InputError(
+                "The classes' products are in one sum: forget the class's samples by forget(X, y), or its mean alone "
+                "by keep_products=True; a larger head.class_memory, from the first task on, keeps them apart."
+            )
+        method.forget_columns([self.table_.columns[label] for label in labels])
+
+    def _check_learnt(self, labels: list[Any]) -> None:
+        seen = set(self.table_.seen)
+        if strange := [label for label in labels if label not in seen]:
+            raise InputError(f"Class {strange[0]!r} has not been learnt, so that it cannot be forgotten.")
 
     def _go_on_or_begin(self, x: np.ndarray, labels: np.ndarray) -> None:
         """A state from the middle of a task can only go on with that task's data, told by their checksum."""
@@ -262,6 +351,8 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _class_scores(self, X: Any) -> np.ndarray:
         """Scores in the order of `classes_`, -inf for classes not learnt yet."""
         x = self._tensor(X)
+        if not self.table_.seen:
+            raise NotFittedError("This Learner knows no class now: let it learn some first.")
         scores = self.method_.scores(x).double().cpu().numpy()[:, self.table_.sorted_columns()]
         scores[:, self.table_.unseen()] = -np.inf
         return scores

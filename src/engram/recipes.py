@@ -6,16 +6,18 @@ import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from engram.errors import InputError
 from engram.settings import (
+    AnalyticSettings,
     EWCSettings,
     ExemplarSettings,
     ExperienceReplaySettings,
     FeatureDistillationSettings,
     FeatureReplaySettings,
     GPMSettings,
+    HeadSettings,
     ICaRLSettings,
     IngredientSettings,
     InputReplaySettings,
@@ -27,6 +29,14 @@ from engram.settings import (
     TrainingSettings,
 )
 
+_TRAINED: dict[str, type] = {"training": TrainingSettings, "network": NetworkSettings}
+METHOD_SETTINGS: dict[str, dict[str, type]] = {
+    "gradient": _TRAINED,
+    "joint": _TRAINED,
+    "analytic": {"analytic": AnalyticSettings, "head": HeadSettings},
+}
+"""Each method's own groups of settings; `engram.methods.registry` has the methods themselves."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -36,9 +46,26 @@ class Recipe:
     about: str
     ingredients: Mapping[str, IngredientSettings] = field(default_factory=dict)
     """settings by group name; their order is the order of the ingredients' edits"""
-    method: Literal["gradient", "joint"] = "gradient"
-    training: TrainingSettings = field(default_factory=TrainingSettings)
-    network: NetworkSettings = field(default_factory=NetworkSettings)
+    method: str = "gradient"
+    """a key of METHOD_SETTINGS"""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """the method's own settings by group name; what is left out has its defaults"""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHOD_SETTINGS:
+            raise InputError(f"There is no method {self.method!r}: there are {', '.join(METHOD_SETTINGS)}.")
+        defaults = {name: kind() for name, kind in METHOD_SETTINGS[self.method].items()}
+        object.__setattr__(self, "own", defaults | dict(self.own))
+
+    @property
+    def training(self) -> TrainingSettings:
+        """Of a method that trains by gradient; others have none."""
+        return self.own["training"]
+
+    @property
+    def network(self) -> NetworkSettings:
+        """Of a method that trains by gradient; others have none."""
+        return self.own["network"]
 
     @property
     def keeps_data(self) -> bool:
@@ -52,7 +79,7 @@ class Recipe:
 
     def groups(self) -> dict[str, Any]:
         """All settings by the name of their group."""
-        return {"training": self.training, "network": self.network, **self.ingredients}
+        return {**self.own, **self.ingredients}
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """The same as plain JSON-able values."""
@@ -84,13 +111,24 @@ class Recipe:
 
     def with_groups(self, groups: Mapping[str, Any]) -> Recipe:
         """A copy with these settings objects in the place of its own."""
-        ingredients = {name: groups[name] for name in self.ingredients}
-        return dataclasses.replace(
-            self, training=groups["training"], network=groups["network"], ingredients=ingredients
-        )
+        own, ingredients = ({name: groups[name] for name in part} for part in (self.own, self.ingredients))
+        return dataclasses.replace(self, own=own, ingredients=ingredients)
 
 
 _TABLE = [
+    Recipe("analytic", "features of the first task and a head in closed form: one pass, any order", method="analytic"),
+    Recipe(
+        "lda",
+        "linear discriminant analysis on the features of analytic",
+        method="analytic",
+        own={"head": HeadSettings(kind="lda")},
+    ),
+    Recipe(
+        "ncm",
+        "nearest class mean on the features of analytic",
+        method="analytic",
+        own={"head": HeadSettings(kind="ncm")},
+    ),
     Recipe("finetune", "train on each task in turn, with no protection"),
     Recipe("owm", "orthogonal weight modification (Zeng et al. 2019)", {"owm": OWMSettings()}),
     Recipe("gfr", "generative feature replay and no other protection", {"replay": FeatureReplaySettings()}),

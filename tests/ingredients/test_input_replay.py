@@ -31,9 +31,7 @@ def lesson(index: int, classes: tuple[int, ...], width: int) -> Lesson:
 def method(*ingredients: Any) -> GradientMethod:
     torch.manual_seed(0)
     network = build_network((1, 8, 8), 2, NetworkSettings(filters=(2, 3, 4), hidden=8, dropout=0.0))
-    return GradientMethod(
-        network, ingredients, TrainingSettings(epochs=1, batch_size=8), 4, torch.device("cpu"), False
-    )
+    return GradientMethod(network, ingredients, TrainingSettings(epochs=1, batch_size=8), 4, torch.device("cpu"), False)
 
 
 def at_the_second_task(part: InputReplay, *before: Any) -> tuple[GradientMethod, Batch]:

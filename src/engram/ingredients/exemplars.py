@@ -112,7 +112,9 @@ class ExperienceReplay(Remembering):
 
     def end_task(self, lesson: Lesson) -> None:
         random = generator(self.host.seed, lesson.index, "exemplars")
-        self.memory.add(lesson.x, lesson.y, lambda x, count: torch.randperm(len(x), generator=random)[:count].to(x.device))
+        self.memory.add(
+            lesson.x, lesson.y, lambda x, count: torch.randperm(len(x), generator=random)[:count].to(x.device)
+        )
 
 
 class ICaRL(Remembering):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engram.lesson import Lesson, State, Watch
 
@@ -33,6 +33,10 @@ class Method(Protocol):
 
     def scores(self, x: Tensor) -> Tensor:
         """One number per raw input and column of the head."""
+        ...
+
+    def encoder(self) -> nn.Module | None:
+        """A frozen copy of a trained network, from raw inputs to features; None where no network is trained."""
         ...
 
     def traces(self) -> dict[str, float]:

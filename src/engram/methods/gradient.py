@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -199,6 +200,9 @@ class GradientMethod:
         finally:
             self.network.train(before)
 
+    def encoder(self) -> nn.Module | None:
+        return Encoder(self.network)
+
     def traces(self) -> dict[str, float]:
         return {name: share for ingredient in self.ingredients for name, share in ingredient.traces().items()}
 
@@ -257,7 +261,6 @@ class GradientMethod:
         settings = self.settings
         return torch.optim.SGD(self._trained().parameters(), settings.learning_rate, settings.momentum)
 
-
     def _check_finite(self, training: Training, weights: bool = False) -> None:
         bad = self.finite.first_bad()
         if bad is None and weights and not all_finite(self._trained().parameters()):
@@ -274,3 +277,14 @@ class GradientMethod:
             f"The loss of task {training.task + 1} is no longer a finite number "
             f"in epoch {training.epoch + 1}, step {step + 1}; {cause}."
         )
+
+
+class Encoder(nn.Module):
+    """From raw inputs to the features of a network as it is now."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = copy.deepcopy(network).eval().requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network.extractor(self.network.prepare(x))

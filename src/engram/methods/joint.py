@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engram.lesson import Lesson, State, Watch
 from engram.methods.gradient import GradientMethod
@@ -41,6 +41,9 @@ class JointMethod:
 
     def scores(self, x: Tensor) -> Tensor:
         return self._inner.scores(x)
+
+    def encoder(self) -> nn.Module | None:
+        return self._inner.encoder()
 
     def traces(self) -> dict[str, float]:
         return {}

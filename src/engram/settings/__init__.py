@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from engram.settings.analytic import AnalyticSettings, HeadSettings
 from engram.settings.distillation import FeatureDistillationSettings, LwFSettings
 from engram.settings.exemplars import ExemplarSettings, ExperienceReplaySettings, ICaRLSettings
 from engram.settings.gpm import GPMSettings
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from engram.ingredients.base import Ingredient
 
 __all__ = [
+    "AnalyticSettings",
     "EWCSettings",
     "ExemplarSettings",
     "ExperienceReplaySettings",
@@ -24,6 +26,7 @@ __all__ = [
     "FeatureReplaySettings",
     "GPMSettings",
     "GeneratorSettings",
+    "HeadSettings",
     "ICaRLSettings",
     "ImportanceSettings",
     "IngredientSettings",

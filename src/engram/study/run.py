@@ -36,7 +36,7 @@ PICTURED = 10
 def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
     """Do the run, or what is left of it, and return its result (also in its folder)."""
     out = options.folder(recipe.name)
-    if not recipe.network.width:
+    if "network" in recipe.own and not recipe.network.width:
         recipe = recipe.changed({"network": {"width": set_info(options.dataset).width}})
     if not options.resume and ((out / RESULT).exists() or (out / CHECKPOINT).exists()):
         raise InputError(f"{out} already holds a run: add --resume to go on with it, or choose another --out.")
@@ -251,7 +251,7 @@ def protocol(recipe: Recipe, options: RunOptions) -> dict[str, Any]:
         "tasks": options.resolved_tasks(),
         "seed": options.seed,
         "class_order_seed": options.class_order_seed,
-        "epochs": recipe.training.epochs,
+        "epochs": recipe.training.epochs if "training" in recipe.own else 1,
         "selection": options.selection,
         "settings": json_plain(recipe.settings()),
         "order": list(recipe.ingredients),

@@ -1,0 +1,1 @@
+"""Heads solved for from running sums: knows features and columns, no inputs and no tasks (`holdout` apart)."""

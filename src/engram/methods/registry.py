@@ -1,0 +1,63 @@
+"""How each method is started; `engram.recipes.METHOD_SETTINGS` has the settings of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from engram.errors import InputError
+from engram.methods.analytic import AnalyticMethod
+from engram.methods.base import Method
+from engram.methods.gradient import GradientMethod
+from engram.methods.joint import JointMethod
+from engram.networks import build_network
+from engram.randomness import isolated, seed_for
+from engram.recipes import Recipe
+
+
+@dataclass(frozen=True)
+class Start:
+    """All that a method may know when it starts."""
+
+    recipe: Recipe
+    shape: tuple[int, ...]
+    """of an input: (numbers,) or (channels, height, width)"""
+    width: int
+    """columns of the head"""
+    seed: int
+    device: torch.device
+    low_precision: bool
+    network: nn.Module | None
+    """the user's own"""
+
+
+def start_method(start: Start) -> Method:
+    return METHODS[start.recipe.method](start)
+
+
+def _gradient(start: Start) -> GradientMethod:
+    if start.network is not None:
+        raise InputError(f"Recipe {start.recipe.name!r} has a network of its own: give `network` to 'analytic'.")
+    with isolated(start.device):
+        torch.manual_seed(seed_for(start.seed, "network"))
+        network = build_network(start.shape, start.width, start.recipe.network)
+    ingredients = [settings.start() for settings in start.recipe.ingredients.values()]
+    training = start.recipe.training
+    return GradientMethod(
+        network.to(start.device), ingredients, training, start.seed, start.device, start.low_precision
+    )
+
+
+def _analytic(start: Start) -> AnalyticMethod:
+    own = start.recipe.own
+    return AnalyticMethod(own["analytic"], own["head"], start.seed, start.device, start.low_precision, start.network)
+
+
+METHODS: dict[str, Callable[[Start], Method]] = {
+    "gradient": _gradient,
+    "joint": lambda start: JointMethod(lambda: _gradient(start)),
+    "analytic": _analytic,
+}
