@@ -25,6 +25,7 @@ from engram.settings import (
     MASSettings,
     NetworkSettings,
     OWMSettings,
+    PGMASettings,
     RotationSettings,
     TrainingSettings,
 )
@@ -34,6 +35,7 @@ METHOD_SETTINGS: dict[str, dict[str, type]] = {
     "gradient": _TRAINED,
     "joint": _TRAINED,
     "analytic": {"analytic": AnalyticSettings, "head": HeadSettings},
+    "pgma": {**_TRAINED, "pgma": PGMASettings},
 }
 """Each method's own groups of settings; `engram.methods.registry` has the methods themselves."""
 
@@ -178,6 +180,11 @@ _TABLE = [
         "er",
         "experience replay, for scale: it stores exemplars, 2,000 samples unless told otherwise",
         {"er": ExperienceReplaySettings()},
+    ),
+    Recipe(
+        "pgma",
+        "parameter generation and model adaptation (Hu et al. 2019), on an extractor frozen after the first task",
+        method="pgma",
     ),
     Recipe("joint", "all data at once, the upper bound: it stores every sample", method="joint"),
 ]

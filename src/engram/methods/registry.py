@@ -13,6 +13,7 @@ from engram.methods.analytic import AnalyticMethod
 from engram.methods.base import Method
 from engram.methods.gradient import GradientMethod
 from engram.methods.joint import JointMethod
+from engram.methods.pgma import PGMAMethod
 from engram.networks import build_network
 from engram.randomness import isolated, seed_for
 from engram.recipes import Recipe
@@ -56,8 +57,13 @@ def _analytic(start: Start) -> AnalyticMethod:
     return AnalyticMethod(own["analytic"], own["head"], start.seed, start.device, start.low_precision, start.network)
 
 
+def _pgma(start: Start) -> PGMAMethod:
+    return PGMAMethod(_gradient(start), start.recipe.own["pgma"])
+
+
 METHODS: dict[str, Callable[[Start], Method]] = {
     "gradient": _gradient,
     "joint": lambda start: JointMethod(lambda: _gradient(start)),
     "analytic": _analytic,
+    "pgma": _pgma,
 }

@@ -10,6 +10,7 @@ from engram.settings.exemplars import ExemplarSettings, ExperienceReplaySettings
 from engram.settings.gpm import GPMSettings
 from engram.settings.importance import EWCSettings, ImportanceSettings, MASSettings
 from engram.settings.owm import OWMSettings
+from engram.settings.pgma import PGMASettings
 from engram.settings.replay import FeatureReplaySettings, GeneratorSettings, InputReplaySettings, ReplaySettings
 from engram.settings.rotation import RotationSettings
 from engram.settings.training import NetworkSettings, TrainingSettings
@@ -35,6 +36,7 @@ __all__ = [
     "MASSettings",
     "NetworkSettings",
     "OWMSettings",
+    "PGMASettings",
     "Precision",
     "ReplaySettings",
     "RotationSettings",
