@@ -40,6 +40,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "network": {"filters": (4, 6, 8), "hidden": 16},
     "analytic": {"filters": 6, "width": 16},
     "head": {"rows": 8},
+    "dgm": {"generator_steps": 3, "generator_width": 3, "generator_batch": 8, "noise": 5},
     "pgma": {"generator_steps": 2, "generator_width": 12, "hidden": 10, "rank": 4, "latent": 5},
 }
 """settings that make methods small, by group"""

@@ -11,6 +11,7 @@ from typing import Any
 from engram.errors import InputError
 from engram.settings import (
     AnalyticSettings,
+    DGMSettings,
     EWCSettings,
     ExemplarSettings,
     ExperienceReplaySettings,
@@ -35,6 +36,7 @@ METHOD_SETTINGS: dict[str, dict[str, type]] = {
     "gradient": _TRAINED,
     "joint": _TRAINED,
     "analytic": {"analytic": AnalyticSettings, "head": HeadSettings},
+    "dgm": {"dgm": DGMSettings},
     "pgma": {**_TRAINED, "pgma": PGMASettings},
 }
 """Each method's own groups of settings; `engram.methods.registry` has the methods themselves."""
@@ -73,6 +75,11 @@ class Recipe:
     def keeps_data(self) -> bool:
         """Whether all samples are stored: only the upper bound does so."""
         return self.method == "joint"
+
+    @property
+    def grows(self) -> bool:
+        """Whether what is stored grows with the number of tasks."""
+        return self.method == "dgm"
 
     @property
     def exemplars(self) -> int:
@@ -185,6 +192,11 @@ _TABLE = [
         "pgma",
         "parameter generation and model adaptation (Hu et al. 2019), on an extractor frozen after the first task",
         method="pgma",
+    ),
+    Recipe(
+        "dgm",
+        "dynamic generative memory (Ostapenko et al. 2019): a generator with masks that grows with tasks (images only)",
+        method="dgm",
     ),
     Recipe("joint", "all data at once, the upper bound: it stores every sample", method="joint"),
 ]

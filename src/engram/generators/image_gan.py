@@ -55,11 +55,14 @@ class ImageCritic(Growing):
         self.judge = nn.Linear(self.last[0] * self.last[1] * self.last[2], 1)
         self.classes = nn.Parameter(torch.empty(0, self.judge.in_features))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def features(self, x: Tensor) -> Tensor:
         x = self._whole(x)
         for layer in self.layers:
             x = F.leaky_relu(layer(x), LEAK)
-        found = x.flatten(1)
+        return x.flatten(1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.features(x)
         return self.judge(found)[:, 0], F.linear(found, self.classes)
 
     def slope(self, x: Tensor, columns: Tensor | None = None) -> Tensor:

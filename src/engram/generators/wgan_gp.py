@@ -59,16 +59,19 @@ def train(
     low_precision: bool,
     stepped: Callable[[int, int], None],
     anchored: Callable[[], Tensor] | None = None,
+    taught: Callable[[], Tensor] | None = None,
+    edit: Callable[[], None] | None = None,
 ) -> dict[str, list[float]]:
     """Train both; `real` draws what is to be imitated, `columns` the classes that are asked for, alike in number.
 
     As many real as generated samples enter the critic's loss, so that it cannot fall without bound by adding a
-    constant to every judgement. `anchored` is a further loss of the generator. Returns the losses, in means over
-    twentieths of the training.
+    constant to every judgement. `anchored` is a further loss of the generator, `taught` of the critic; `edit`
+    may change the generator's gradients. Returns the losses, in means over twentieths of the training.
     """
     given = settings.critic == "conditional"
     losses = conditional_critic_loss if given else critic_loss
-    critic_step, generator_step = (_stepper(list(net.parameters()), settings) for net in (critic, generator))
+    critic_step = _stepper(list(critic.parameters()), settings)
+    generator_step = _stepper(list(generator.parameters()), settings, edit)
     size, steps = settings.generator_batch, settings.generator_steps
     log: dict[str, list[Tensor]] = {}
 
@@ -88,6 +91,8 @@ def train(
         for _ in range(settings.critic_steps):
             with torch.autocast(device.type, torch.bfloat16, enabled=low_precision):
                 loss, parts = losses(critic, *pairs(), settings.penalty)
+                if taught is not None:
+                    loss = loss + taught()
             critic_step(loss)
             for name, part in parts.items():
                 log.setdefault(name, []).append(part.detach())
@@ -137,12 +142,16 @@ def as_its_class(judged: Tensor, told: Tensor, columns: Tensor) -> Tensor:
     return judged.float() + told.float().gather(1, columns[:, None])[:, 0]
 
 
-def _stepper(weights: list[Tensor], settings: GeneratorSettings) -> Callable[[Tensor], None]:
+def _stepper(
+    weights: list[Tensor], settings: GeneratorSettings, edit: Callable[[], None] | None = None
+) -> Callable[[Tensor], None]:
     optimizer = torch.optim.Adam(weights, settings.generator_rate, BETAS, fused=True)
 
     def step(loss: Tensor) -> None:
         optimizer.zero_grad()
         loss.backward(inputs=weights)
+        if edit is not None:
+            edit()
         optimizer.step()
 
     return step

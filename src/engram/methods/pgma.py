@@ -45,6 +45,7 @@ class PGMAMethod:
         """A kill during the later parts costs the task: only the extractor's training is in checkpoints."""
         if not self.seen:
             self.extractor.learn(lesson, watch)
+        self.last_task = {}
         features = self.extract(lesson.x)
         if not self.seen:
             self.scale = float(features.double().square().mean().sqrt()) or 1.0

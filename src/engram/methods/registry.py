@@ -11,6 +11,7 @@ from torch import nn
 from engram.errors import InputError
 from engram.methods.analytic import AnalyticMethod
 from engram.methods.base import Method
+from engram.methods.dgm import DGMMethod
 from engram.methods.gradient import GradientMethod
 from engram.methods.joint import JointMethod
 from engram.methods.pgma import PGMAMethod
@@ -61,9 +62,17 @@ def _pgma(start: Start) -> PGMAMethod:
     return PGMAMethod(_gradient(start), start.recipe.own["pgma"])
 
 
+def _dgm(start: Start) -> DGMMethod:
+    if len(start.shape) != 3:
+        raise InputError("DGM generates images, and these are tables: choose another recipe than 'dgm'.")
+    shape = start.shape[0], start.shape[1], start.shape[2]
+    return DGMMethod(start.recipe.own["dgm"], shape, start.seed, start.device, start.low_precision)
+
+
 METHODS: dict[str, Callable[[Start], Method]] = {
     "gradient": _gradient,
     "joint": lambda start: JointMethod(lambda: _gradient(start)),
     "analytic": _analytic,
     "pgma": _pgma,
+    "dgm": _dgm,
 }

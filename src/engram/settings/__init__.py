@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from engram.settings.analytic import AnalyticSettings, HeadSettings
+from engram.settings.dgm import DGMSettings
 from engram.settings.distillation import FeatureDistillationSettings, LwFSettings
 from engram.settings.exemplars import ExemplarSettings, ExperienceReplaySettings, ICaRLSettings
 from engram.settings.gpm import GPMSettings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from engram.ingredients.base import Ingredient
 
 __all__ = [
+    "DGMSettings",
     "AnalyticSettings",
     "EWCSettings",
     "ExemplarSettings",
