@@ -233,6 +233,7 @@ class ProtectedConv(ProtectedLayer):
         self._remember(Record(mean, len(batched), None), output)
 
     def rows(self, mean: Tensor) -> list[Tensor]:
+        assert not isinstance(self.module, nn.Linear)
         found = conv_patches(self.module, mean[None], self.stride)[0]
         patches = found.reshape(len(found), self.groups, -1)
         if self.module.bias is not None:

@@ -47,7 +47,7 @@ def test_the_written_out_slope_is_autograds_and_its_gradient_too(
     total = judged.sum() if columns is None else judged.sum() + told[torch.arange(4), columns].sum()
     (wanted,) = torch.autograd.grad(total, x, create_graph=True)
     torch.testing.assert_close(slope, wanted)
-    weights = [layer.weight for layer in critic.layers] + [critic.judge.weight]
+    weights = [p for name, p in critic.named_parameters() if name.endswith("weight")]
     penalties = [(s.flatten(1).norm(dim=1) - 1).square().mean() for s in (slope, wanted)]
     found, oracle = (torch.autograd.grad(penalty, weights, retain_graph=True) for penalty in penalties)
     for one, other in zip(found, oracle, strict=True):

@@ -80,4 +80,5 @@ def test_patches_are_what_a_convolution_multiplies() -> None:
     conv = torch.nn.Conv2d(3, 4, 2, stride=2, padding=1)
     x = torch.randn(5, 3, 6, 6)
     product = input_rows(conv, x) @ conv.weight.flatten(1).T
+    assert conv.bias is not None
     torch.testing.assert_close(product.transpose(1, 2).view(5, 4, 4, 4) + conv.bias[:, None, None], conv(x))

@@ -77,6 +77,7 @@ class ImageCritic(Growing):
         judge = self.judge.weight if columns is None else self.judge.weight + self.classes[columns]
         slope = judge.expand(len(x), -1).view(-1, *self.last)
         for layer, bent in zip(reversed(self.layers), reversed(bends), strict=True):
+            assert isinstance(layer, nn.Conv2d)
             slope = F.conv_transpose2d(slope * bent, layer.weight, None, STRIDE, PADDING)
         return slope[:, :, : self.size[0], : self.size[1]]
 

@@ -38,7 +38,7 @@ class MaskedGenerator(nn.Module):
     def __init__(self, settings: DGMSettings, shape: tuple[int, int, int]) -> None:
         super().__init__()
         self.settings, self.shape = settings, shape
-        self.size = tuple(-(-side // 2**HALVINGS) for side in shape[1:])
+        self.size = -(-shape[1] // 2**HALVINGS), -(-shape[2] // 2**HALVINGS)
         widths = [4 * settings.generator_width, 2 * settings.generator_width, settings.generator_width]
         blank = [torch.empty(0, settings.noise, *self.size)]
         blank += [torch.empty(0, 0, KERNEL, KERNEL) for _ in range(HALVINGS - 1)]
@@ -99,7 +99,7 @@ class MaskedGenerator(nn.Module):
     def end_task(self) -> None:
         """Give the task what its masks have claimed, and grow by as many outputs as make up for it.
 
-        New outputs of a layer are new inputs of the next, which counts there; no layer grows by more than it began with.
+        A layer's new outputs are the next one's new inputs, which counts there; none grows by more than it began with.
         """
         masks = [claim.detach() > 0 for claim in self.claims]
         self.parts.append(Part(masks, self.last.detach().clone(), self.rows.detach().clone(), self.columns))

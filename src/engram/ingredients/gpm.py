@@ -5,8 +5,10 @@ The projection itself, and how it is done cheaply, are OWM's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engram.ingredients.base import Host, Ingredient, Step
 from engram.lesson import Lesson, State
@@ -47,16 +49,20 @@ class GPM(Ingredient):
 
     def _inputs(self, lesson: Lesson) -> dict[str, Tensor]:
         """Each layer's input rows for a part of the task, by the name of the layer; a bias's input is 1."""
-        network, found = self.host.network, {}
-        modules = {layer.module: name for name, layer in self.projection.layers.items()}
+        network, found = self.host.network, dict[str, list[Tensor]]()
 
-        def note(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            layer = self.projection.layers[modules[module]].module
-            rows = input_rows(layer, inputs[0]).flatten(0, 1)
-            ones = rows.new_ones(len(rows), 1 if layer.bias is not None else 0)
-            found.setdefault(modules[module], []).append(torch.cat([rows, ones], 1))
+        def noting(name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+            layer = self.projection.layers[name].module
 
-        handles = [module.register_forward_pre_hook(note) for module in modules]
+            def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+                rows = input_rows(layer, inputs[0]).flatten(0, 1)
+                ones = rows.new_ones(len(rows), 1 if layer.bias is not None else 0)
+                found.setdefault(name, []).append(torch.cat([rows, ones], 1))
+
+            return note
+
+        layers = self.projection.layers
+        handles = [layer.module.register_forward_pre_hook(noting(name)) for name, layer in layers.items()]
         network.eval()
         left = self.settings.samples
         with torch.no_grad():

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from engram.ingredients.base import Ingredient
 
 __all__ = [
-    "DGMSettings",
     "AnalyticSettings",
+    "DGMSettings",
     "EWCSettings",
     "ExemplarSettings",
     "ExperienceReplaySettings",
