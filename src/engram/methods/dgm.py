@@ -44,7 +44,7 @@ class DGMMethod:
 
     @property
     def seen(self) -> list[int]:
-        return sorted(column for part in self.generator.parts for column in part.columns)
+        return sorted({column for part in self.generator.parts for column in part.columns})
 
     def learn(self, lesson: Lesson, watch: Watch) -> None:
         """A kill costs the task: there is no checkpoint within one."""

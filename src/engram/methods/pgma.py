@@ -18,12 +18,16 @@ from torch import Tensor, nn
 
 from engram.errors import EngramError
 from engram.generators.autoencoder import AutoEncoder
-from engram.ingredients.teacher import distillation_loss, old_for_each_new
+from engram.ingredients.teacher import any_of, distillation_loss, old_for_each_new
 from engram.lesson import Lesson, State, Watch
 from engram.methods.gradient import PREDICT_ROWS, GradientMethod
 from engram.networks.adapted import AdaptedSolver
 from engram.randomness import isolated, seed_for
 from engram.settings import PGMASettings
+
+
+DESCRIBED = 1000
+"""remembered features a class, from which it is described anew"""
 
 
 class PGMAMethod:
@@ -55,22 +59,31 @@ class PGMAMethod:
             factor = old_for_each_new(self.seen, lesson)
             self.solver.grow(lesson.width)
             self.extractor.network.grow(lesson.width)  # nobody asks its head; a restored one is as wide
-            self._remember(features / self.scale, former, factor, watch)
+            self.memory.grow(lesson.width)
+            self._remember(features / self.scale, lesson.y, former, factor, watch)
             self._solve(features / self.scale, lesson.y, former, factor, watch)
         self.seen = sorted({*self.seen, *lesson.y.unique().tolist()})
 
-    def _remember(self, x: Tensor, former: Any, factor: float, watch: Watch) -> None:
-        """Teach the auto-encoder new and remembered features, old and new classes alike."""
-        size, share = self.settings.batch_size, factor / (factor + 1)
+    def _remember(self, x: Tensor, y: Tensor, former: Any, factor: float, watch: Watch) -> None:
+        """Teach the auto-encoder new and remembered features, old and new classes alike; then describe each class."""
+        size, share = self.settings.generator_batch, factor / (factor + 1)
 
         def loss() -> Tensor:
             old = int(torch.rand(size).lt(share).sum()) if former else 0
             fresh = x[torch.randint(len(x), (size - old,), device=x.device)]
-            batch = torch.cat([fresh, former[0].sample(old)]) if former else fresh
+            batch = torch.cat([fresh, self._old_ones(former, old)]) if former else fresh
             return self.memory.loss(batch, self.settings.spread)
 
         steps = self.settings.generator_steps
         self._train([self.memory], loss, steps, lambda done: watch.worked("auto-encoder", done, steps))
+        for column in self.seen:
+            self.memory.describe(column, former[0].sample(torch.full((DESCRIBED,), column, device=x.device)))
+        for column in y.unique().tolist():
+            self.memory.describe(column, x[y == column])
+
+    def _old_ones(self, former: Any, count: int) -> Tensor:
+        """Remembered features, of every old class alike."""
+        return former[0].sample(any_of(self.seen, count, torch.default_generator).to(self.device))
 
     def _solve(self, x: Tensor, y: Tensor, former: Any, factor: float, watch: Watch) -> None:
         """Teach the classifier the task, and what it said before to remembered features."""
@@ -84,7 +97,7 @@ class PGMAMethod:
             total = F.cross_entropy(self.solver(x[rows], descriptions[rows]), y[rows])
             if not former:
                 return total
-            remembered = former[0].sample(size)
+            remembered = self._old_ones(former, size)
             with torch.no_grad():
                 taught = former[1](remembered, former[0].encoder(remembered))
                 described = self.memory.encoder(remembered)
@@ -124,7 +137,7 @@ class PGMAMethod:
             return torch.cat([self.solver(part, self.memory.encoder(part)) for part in parts])
 
     def generate(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
-        return None  # what it remembers has no class but the one that the classifier gives it
+        return None  # what it remembers is its own: features divided and cut off
 
     def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
         return None
@@ -152,4 +165,6 @@ class PGMAMethod:
         solver = state.take("solver")
         self.solver.grow(len(solver["head"]))
         self.solver.load_state_dict(solver)
-        self.memory.load_state_dict(state.take("memory"))
+        memory = state.take("memory")
+        self.memory.grow(len(memory["centres"]))
+        self.memory.load_state_dict(memory)

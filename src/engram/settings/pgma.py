@@ -27,13 +27,15 @@ class PGMASettings:
     """of its soft targets"""
     generator_steps: int = 1500
     """steps of the auto-encoder a task"""
+    generator_batch: int = 128
+    """features a step of the auto-encoder"""
     generator_width: int = 512
     """of the hidden layers of encoder and decoder"""
     spread: float = 10.0
     """weight that holds the auto-encoder's descriptions to a standard normal distribution"""
 
     def __post_init__(self) -> None:
-        wholes = ("latent", "hidden", "rank", "batch_size", "generator_steps", "generator_width")
+        wholes = ("latent", "hidden", "rank", "batch_size", "generator_steps", "generator_batch", "generator_width")
         check_whole(self, 1, *wholes)
         check_number(self, "above 0", "rate", "temperature")
         check_number(self, "at least 0", "replay", "spread")
