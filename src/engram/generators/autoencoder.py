@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 LEAST_VARIANCE = 1e-4
 
+
 class AutoEncoder(nn.Module):
     """features → width → a description, spread like a standard normal; and back to features, never negative.
 
