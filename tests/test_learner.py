@@ -511,6 +511,7 @@ def test_parameters_are_scikit_learns() -> None:
         "seed": 4,
         "precision": "auto",
         "device": "auto",
+        "network": None,
     }
     assert learner.set_params(seed=9).seed == 9
     twin = clone(learner.fit(*table()))
@@ -527,9 +528,10 @@ def test_pipelines_and_cross_validation() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-def test_scikit_learns_own_checks() -> None:
+@pytest.mark.parametrize("learner", [Learner(), Learner(tiny(), epochs=10)], ids=["default", "owm"])
+def test_scikit_learns_own_checks(learner: Learner) -> None:
     expected = {"check_dtype_object": "wants a TypeError; ours are ValueErrors throughout"}
-    check_estimator(Learner(tiny(), epochs=10), expected_failed_checks=expected, on_skip=None)
+    check_estimator(learner, expected_failed_checks=expected, on_skip=None)
 
 
 def test_a_head_that_outgrows_the_batch_goes_on_learning() -> None:

@@ -52,7 +52,7 @@ def test_changed_settings_leave_the_table_alone() -> None:
     [
         (lambda: recipe("own"), "There is no recipe 'own': did you mean 'owm'?"),
         (lambda: recipe("jiont"), "did you mean 'joint'?"),
-        (lambda: recipe("zzz"), "there are finetune, owm, gfr"),
+        (lambda: recipe("zzz"), "there are analytic, lda, ncm, finetune, owm, gfr"),
         (lambda: recipe(5), "There is no recipe 5"),  # pyright: ignore[reportArgumentType]
         (lambda: recipe("finetune", owm={}), "Recipe 'finetune' has no settings 'owm'; it has training, network."),
         (lambda: recipe("owm", owm={"alpha": 1}), "Settings 'owm' have no 'alpha'; they have alpha_conv,"),

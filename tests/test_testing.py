@@ -312,7 +312,7 @@ def test_random_numbers_shared_with_others_are_found(ingredient: str) -> None:
 
 
 def test_a_seed_without_effect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engram.learner.seed_for", lambda seed, *purpose: 0)
+    monkeypatch.setattr("engram.methods.registry.seed_for", lambda seed, *purpose: 0)
     monkeypatch.setattr("engram.methods.gradient.seed_for", lambda seed, *purpose: 0)
     monkeypatch.setattr("engram.methods.gradient.generator", lambda *purpose: torch.Generator().manual_seed(0))
     assert "seeds 0 and 1" in breaks("same-seed", recipe("finetune"))

@@ -132,8 +132,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         with self._all_or_nothing():
             self._set_table(self.table_.united(other.table_))
             ours = self.table_.columns
-            # a class that was only announced has nothing to add, whichever column it is given
-            columns = [ours.get(label, -1) for label in other.table_.columns]
+            columns = {other.table_.columns[label]: ours[label] for label in other.table_.seen}
             method.merge(theirs, columns, len(ours))
             self.tasks_ += other.tasks_
         return self
@@ -142,9 +141,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         """A learner with the same features that has learnt nothing: what it learns can be merged with this one."""
         self._closed_form("blank")
         twin = copy.deepcopy(self)
-        twin._closed_form("blank").empty()
         twin._set_table(self.table_.without(self.table_.seen)[0])
-        twin._closed_form("blank").keep_columns(list(range(len(twin.table_.columns))))
+        twin._closed_form("blank").empty(len(twin.table_.columns))
         twin.tasks_ = 0
         return twin
 
@@ -210,7 +208,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def load(
         cls, path: str | Path, recipe: Recipe | None = None, device: str = "auto", network: nn.Module | None = None
     ) -> Self:
-        """Read what `save` wrote; no code is run. A recipe that is not in RECIPES, or a network, must be given again."""
+        """Read what `save` wrote; no code is run. A recipe that is not in RECIPES and a network must be given again."""
         tensors, meta = files.load(path, kind="model")
         try:
             base = recipe or recipe_by_name(meta["recipe"])

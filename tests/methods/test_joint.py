@@ -7,7 +7,7 @@ from engram.recipes import recipe
 
 
 def learnt(*lessons: Lesson) -> JointMethod:
-    subject = JointMethod(method)
+    subject = JointMethod(lambda _: method(), 3)
     for each in lessons:
         subject.learn(each, Watch())
     return subject
@@ -35,7 +35,7 @@ def test_it_keeps_every_sample_and_says_so() -> None:
 
 def test_a_restored_state_goes_on_with_the_samples_kept() -> None:
     whole = learnt(lesson(0), lesson(1, 21))
-    twin = JointMethod(method)
+    twin = JointMethod(lambda _: method(), 3)
     twin.restore(learnt(lesson(0)).state())
     twin.learn(lesson(1, 21), Watch())
     assert torch.equal(twin.scores(lesson().x), whole.scores(lesson().x))

@@ -14,7 +14,7 @@ import torch
 
 from engram import files
 from engram.data import SETS
-from engram.errors import FileError, InputError
+from engram.errors import EngramError, FileError, InputError
 from engram.lesson import Position
 from engram.progress import Progress
 from engram.recipes import RECIPES, Recipe, recipe
@@ -26,13 +26,16 @@ SMALL: dict[str, dict[str, Any]] = {
     "training": {"epochs": 2, "batch_size": 32},
     "network": {"filters": (4, 6, 8), "hidden": 16},
 }
+ONE_PASS: dict[str, dict[str, Any]] = {"analytic": {"filters": 8}, "head": {"rows": 8}}
 GENERATOR = {"generator_steps": 2, "generator_width": 12, "generator_batch": 8}
 FLAGS = ["--epochs", "2", "--batch-size", "32", "--network.filters", "4", "6", "8", "--network.hidden", "16"]
 TIMES = ("seconds", "versions", "machine")
 
 
 def small(name: str) -> Recipe:
-    return recipe(name, **SMALL, **({"replay": GENERATOR} if "replay" in RECIPES[name].ingredients else {}))
+    methods = {"dgm": GENERATOR, "pgma": {**GENERATOR, "hidden": 10}}
+    every = {**SMALL, **ONE_PASS, **methods, "replay": GENERATOR}
+    return recipe(name, **{group: every[group] for group in RECIPES[name].groups() if group in every})
 
 
 def quietly(chosen: Recipe, options: RunOptions) -> dict[str, Any]:
@@ -96,7 +99,9 @@ def test_a_run_with_a_generator_measures_it_and_leaves_features_for_a_picture(
     out, result = finished
     if not result["recipe"].endswith("gfr"):
         assert not (out / ANALYSIS).exists()
-        assert result["measures"] == [{}] * len(result["matrix"])
+        one_pass = result["recipe"] in ("analytic", "lda", "ncm")
+        wanted = {"ridge", "temperature", "features"} if one_pass else set()
+        assert [set(entry) for entry in result["measures"]] == [wanted] * len(result["matrix"])
         return
     assert [list(entry["generator"]["as_asked"]) for entry in result["measures"]] == [
         [str(column) for column in range(2 * task)] for task in range(1, 6)
@@ -152,7 +157,8 @@ class Interrupting(Progress):
 
 
 @pytest.mark.parametrize(
-    ("name", "selection"), [("owm", "last"), ("owm", "current"), ("owm", "seen"), ("owm+ssl+gfr", "seen")]
+    ("name", "selection"),
+    [("owm", "last"), ("owm", "current"), ("owm", "seen"), ("owm+ssl+gfr", "seen"), ("analytic", "last")],
 )
 def test_a_run_stopped_anywhere_and_resumed_ends_with_the_same_numbers(
     name: str, selection: Any, tmp_path: Path
@@ -209,6 +215,16 @@ def test_a_finished_run_of_another_precision_is_not_taken_for_this_one(finished:
     out, result = finished
     with pytest.raises(InputError, match="with precision 'float32', not 'bfloat16'"):
         quietly(small(result["recipe"]), options(out, resume=True, precision="bfloat16"))
+
+
+def test_where_there_are_no_epochs_none_can_be_selected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'analytic' has no epochs to select among: use --selection last"):
+        quietly(small("analytic"), options(tmp_path, selection="seen"))
+
+
+def test_in_closed_form_five_tasks_are_nearly_as_good_as_one(tmp_path: Path) -> None:
+    accuracy = [quietly(small("analytic"), options(tmp_path / str(tasks), tasks=tasks))["accuracy"] for tasks in (5, 1)]
+    assert accuracy[0] > accuracy[1] - 0.05
 
 
 def test_the_filters_are_doubled_on_cifar100_unless_told_otherwise(
@@ -328,3 +344,34 @@ def test_every_set_has_a_default_number_of_tasks() -> None:
     assert {RunOptions(name).resolved_tasks() for name in SETS} == {5}
     assert RunOptions("digits", tasks=3).resolved_tasks() == 3
     assert RunOptions("digits", seed=2).folder("owm") == Path("runs/digits-5/owm/seed2")
+
+
+@pytest.mark.parametrize("name", ["gir", "dgm"])
+def test_replayed_images_are_pictured_after_each_task(name: str, tmp_path: Path) -> None:
+    quietly(small(name), options(tmp_path, tasks=2))
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == [
+        "replayed-after-task1.png",
+        "replayed-after-task2.png",
+    ]
+
+
+def test_a_spoilt_run_leaves_its_last_good_checkpoint_and_says_where_it_went_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engram.methods.gradient import GradientMethod
+
+    step = GradientMethod.train_step
+
+    def spoilt(self: GradientMethod, optimizer: Any, x: Any, y: Any, position: Any) -> Any:
+        if (position.task, position.epoch, position.index) == (1, 0, 3):
+            self.network.head.weight.data[:] = float("nan")
+        return step(self, optimizer, x, y, position)
+
+    monkeypatch.setattr(GradientMethod, "train_step", spoilt)
+    with pytest.raises(EngramError, match="loss of task 2 is no longer a finite number in epoch 1, step 4"):
+        quietly(small("finetune"), options(tmp_path, checkpoint_seconds=0))
+    tensors, meta = files.load(tmp_path / CHECKPOINT, kind="checkpoint")
+    assert meta["training"]["step"] == 3
+    assert all(tensor.isfinite().all() for name, tensor in tensors.items() if name.startswith("weights."))
+    monkeypatch.undo()
+    assert quietly(small("finetune"), options(tmp_path, resume=True))["accuracy"] >= 0

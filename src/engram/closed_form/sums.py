@@ -93,12 +93,13 @@ class Sums:
         if self.apart:
             self.products = self.products[columns]
 
-    def merge(self, other: Sums, columns: list[int]) -> None:
-        """Add another's sums; `columns` says which of ours each of its columns is."""
-        self.by_class[:, columns] += other.by_class
-        self.counts[:, columns] += other.counts
+    def merge(self, other: Sums, columns: dict[int, int]) -> None:
+        """Add another's sums; `columns` says which of ours its columns are, those without rows left out."""
+        theirs, ours = list(columns), list(columns.values())
+        self.by_class[:, ours] += other.by_class[:, theirs]
+        self.counts[:, ours] += other.counts[:, theirs]
         if self.apart and other.apart:
-            self.products[columns] += other.products
+            self.products[ours] += other.products[theirs]
             return
         if self.apart:
             self.apart, self.products = False, self.products.sum(0, keepdim=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
@@ -43,8 +43,8 @@ def sharpness(head: Head, sums: Sums) -> float:
         factor = math.exp(log) / spread
         return float((weights * (torch.logsumexp(factor * scores, 2) - factor * own).mean(1)).sum())
 
-    found = minimize_scalar(loss, bounds=RANGE, method="bounded")
-    return math.exp(float(np.asarray(found.x))) / spread
+    found: Any = minimize_scalar(loss, bounds=RANGE, method="bounded")
+    return math.exp(float(found.x)) / spread
 
 
 def _score_moments(head: Head, sums: Sums, part: int, seen: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:

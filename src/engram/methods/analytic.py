@@ -191,13 +191,14 @@ class AnalyticMethod:
         self.sums.keep(columns)
         self._head = None
 
-    def empty(self) -> None:
+    def empty(self, columns: int) -> None:
         """As if nothing had been learnt, the features apart."""
         self.sums = Sums(self.sums.width, self.sums.limit, self.device)
+        self.sums.widen(columns)
         self._head = None
 
-    def merge(self, other: AnalyticMethod, columns: list[int], width: int) -> None:
-        """Add what another has learnt; `columns` says which of ours each of its columns is."""
+    def merge(self, other: AnalyticMethod, columns: dict[int, int], width: int) -> None:
+        """Add what another has learnt; `columns` says which of ours its columns are."""
         ours, theirs = self._feature_state(), other._feature_state()
         tensors = [(tensor, theirs.tensors.get(name)) for name, tensor in ours.tensors.items()]
         if ours.meta != theirs.meta or not all(b is not None and torch.equal(a, b) for a, b in tensors):

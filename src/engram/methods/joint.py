@@ -14,14 +14,14 @@ from engram.methods.gradient import GradientMethod
 
 
 class JointMethod:
-    def __init__(self, start: Callable[[], GradientMethod]) -> None:
+    def __init__(self, start: Callable[[int], GradientMethod], width: int) -> None:
         self._start = start
-        self._inner = start()
+        self._inner = start(width)
         self._kept: list[tuple[Tensor, Tensor]] = []
 
     def learn(self, lesson: Lesson, watch: Watch) -> None:
         if self._inner.training is None:
-            self._inner = self._start()
+            self._inner = self._start(lesson.width)
         kept = [*self._kept, (lesson.x, lesson.y)]
         x, y = (torch.cat(parts) for parts in zip(*kept, strict=True))
         self._inner.learn(replace(lesson, index=0, x=x, y=y), watch)
@@ -59,7 +59,7 @@ class JointMethod:
         return state
 
     def restore(self, state: State) -> None:
-        self._inner = self._start()
+        self._inner = self._start(state.meta["width"])
         self._inner.restore(state)
         parts = [state.take(f"kept{index}") for index in range(state.meta["kept"])]
         self._kept = [(part["x"], part["y"]) for part in parts]

@@ -25,7 +25,6 @@ from engram.networks.adapted import AdaptedSolver
 from engram.randomness import isolated, seed_for
 from engram.settings import PGMASettings
 
-
 DESCRIBED = 1000
 """remembered features a class, from which it is described anew"""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -71,7 +71,7 @@ def _dgm(start: Start) -> DGMMethod:
 
 METHODS: dict[str, Callable[[Start], Method]] = {
     "gradient": _gradient,
-    "joint": lambda start: JointMethod(lambda: _gradient(start)),
+    "joint": lambda start: JointMethod(lambda width: _gradient(replace(start, width=width)), start.width),
     "analytic": _analytic,
     "pgma": _pgma,
     "dgm": _dgm,

@@ -13,7 +13,7 @@ from engram.report.tables import print_comparison
 from engram.study.options import RunOptions
 from engram.study.run import CHECKPOINT, RESULT, read_result, run
 
-RECIPES = ("finetune", "owm", "joint")
+RECIPES = ("finetune", "owm", "analytic", "joint")
 SETTINGS: dict[str, dict[str, Any]] = {
     "training": {"epochs": 10, "batch_size": 16},
     "network": {"filters": (32, 64, 128), "hidden": 300},
@@ -31,7 +31,8 @@ def demo(out: str, quiet: bool) -> list[dict[str, Any]]:
     results = []
     for name in RECIPES:
         own = folder / name
-        chosen = recipe(name, **SETTINGS)
+        chosen = recipe(name)
+        chosen = chosen.changed({group: values for group, values in SETTINGS.items() if group in chosen.groups()})
         if "owm" in chosen.ingredients:
             chosen = chosen.changed({"owm": OWM})
         _clear(own)

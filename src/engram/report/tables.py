@@ -50,7 +50,8 @@ def print_comparison(results: list[Mapping[str, Any]]) -> None:
 def protocol(result: Mapping[str, Any]) -> str:
     """How a result came about, in one line."""
     order = "natural class order" if result["class_order_seed"] == 0 else f"class order {result['class_order_seed']}"
+    epochs = "one pass" if result["epochs"] == 1 else f"{result['epochs']} epochs"
     return (
-        f"{result['dataset']}, {result['tasks']} tasks, {order}, seed {result['seed']}, {result['epochs']} epochs, "
+        f"{result['dataset']}, {result['tasks']} tasks, {order}, seed {result['seed']}, {epochs}, "
         f"selection {result['selection']}, {result['precision']}"
     )

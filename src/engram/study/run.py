@@ -36,6 +36,8 @@ PICTURED = 10
 def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
     """Do the run, or what is left of it, and return its result (also in its folder)."""
     out = options.folder(recipe.name)
+    if "training" not in recipe.own and options.selection != "last":
+        raise InputError(f"Recipe {recipe.name!r} has no epochs to select among: use --selection last.")
     if "network" in recipe.own and not recipe.network.width:
         recipe = recipe.changed({"network": {"width": set_info(options.dataset).width}})
     if not options.resume and ((out / RESULT).exists() or (out / CHECKPOINT).exists()):
@@ -251,7 +253,7 @@ def protocol(recipe: Recipe, options: RunOptions) -> dict[str, Any]:
         "tasks": options.resolved_tasks(),
         "seed": options.seed,
         "class_order_seed": options.class_order_seed,
-        "epochs": recipe.training.epochs if "training" in recipe.own else 1,
+        "epochs": recipe.training.epochs if "training" in recipe.own else 1,  # one pass
         "selection": options.selection,
         "settings": json_plain(recipe.settings()),
         "order": list(recipe.ingredients),
