@@ -12,8 +12,19 @@ from engram.settings import (
     AnalyticSettings,
     FeatureReplaySettings,
     HeadSettings,
+    DGMSettings,
+    EWCSettings,
+    ExperienceReplaySettings,
+    FeatureDistillationSettings,
+    FeatureReplaySettings,
+    GPMSettings,
+    ICaRLSettings,
+    InputReplaySettings,
+    LwFSettings,
+    MASSettings,
     NetworkSettings,
     OWMSettings,
+    PGMASettings,
     RotationSettings,
     TrainingSettings,
 )
@@ -23,6 +34,12 @@ def test_the_table_lists_each_recipe_under_its_name() -> None:
     assert {"finetune", "owm", "joint"} <= set(RECIPES)
     assert all(name == entry.name and entry.about for name, entry in RECIPES.items())
     assert [name for name, entry in RECIPES.items() if entry.keeps_data] == ["joint"]
+
+
+def test_recipes_with_exemplars_say_how_many_and_no_others_do() -> None:
+    assert {name: entry.exemplars for name, entry in RECIPES.items() if entry.exemplars} == {"icarl": 2000, "er": 2000}
+    assert recipe("icarl", icarl={"memory": 200}).exemplars == 200
+    assert [name for name, entry in RECIPES.items() if entry.grows] == ["dgm"]
 
 
 def test_changed_settings_leave_the_table_alone() -> None:
@@ -103,6 +120,21 @@ BAD = [
         (FeatureReplaySettings, name, 0)
         for name in ("generator_steps", "generator_width", "generator_batch", "critic_steps", "noise", "batch_size")
     ],
+    *[(kind, "weight", value) for kind in (EWCSettings, MASSettings, LwFSettings) for value in (-1, math.nan)],
+    *[(kind, "decay", -0.1) for kind in (EWCSettings, MASSettings)],
+    (EWCSettings, "labels", "both"),
+    (LwFSettings, "temperature", 0),
+    (FeatureDistillationSettings, "weight", -1),
+    *[(kind, "memory", value) for kind in (ICaRLSettings, ExperienceReplaySettings) for value in (0, 2.5)],
+    (ICaRLSettings, "distillation", -1),
+    (ExperienceReplaySettings, "batch_size", 0),
+    *[(GPMSettings, name, value) for name in ("threshold", "growth") for value in (-0.1, 1)],
+    (GPMSettings, "samples", 0),
+    *[(FeatureReplaySettings, name, "none") for name in ("labels", "share", "critic")],
+    (InputReplaySettings, "alignment", -1),
+    *[(PGMASettings, name, 0) for name in ("latent", "hidden", "rank", "rate", "generator_steps", "generator_batch")],
+    *[(PGMASettings, name, -1) for name in ("replay", "spread", "temperature", "batch_size", "generator_width")],
+    *[(DGMSettings, name, -1) for name in ("mask_weight", "mask_scale")],
     *[(OWMSettings, "patch_stride", value) for value in (-1, 0.5)],
     *[(AnalyticSettings, name, value) for name in ("filters", "width", "grid") for value in (0, -2, 1.5, "3")],
     *[(AnalyticSettings, name, "none") for name in ("size", "pick", "sides", "flips")],

@@ -23,7 +23,7 @@ from engram.learner import Learner
 from engram.lesson import Lesson, Position, State, Watch
 from engram.projection import PENDING_ROWS
 from engram.recipes import Recipe
-from engram.settings import GeneratorSettings
+from engram.settings import ExemplarSettings, GeneratorSettings
 
 Inputs = Literal["images", "tables"]
 Task = tuple[np.ndarray, np.ndarray]
@@ -31,6 +31,8 @@ Moment = tuple[int, int, int]
 """(task, epoch, step); the epoch is END when the task is done"""
 
 END = 10**6
+EXEMPLARS = 13
+"""samples that recipes with a memory of exemplars may store here: fewer than two small tasks have"""
 
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -38,6 +40,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "network": {"filters": (4, 6, 8), "hidden": 16},
     "analytic": {"filters": 6, "width": 16},
     "head": {"rows": 8},
+    "dgm": {"generator_steps": 3, "generator_width": 3, "generator_batch": 8, "noise": 5},
+    "pgma": {"generator_steps": 2, "generator_width": 12, "hidden": 10, "rank": 4, "latent": 5},
 }
 """settings that make methods small, by group"""
 
@@ -56,7 +60,12 @@ class Trial:
         generators = {
             name: generator for name, group in recipe.ingredients.items() if isinstance(group, GeneratorSettings)
         }
-        return cls(recipe.changed(small | generators), inputs)
+        memories = {
+            name: {"memory": EXEMPLARS}
+            for name, group in recipe.ingredients.items()
+            if isinstance(group, ExemplarSettings)
+        }
+        return cls(recipe.changed(small | generators | memories), inputs)
 
     @property
     def trains(self) -> bool:

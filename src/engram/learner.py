@@ -176,13 +176,18 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def generate(self, y: Any) -> np.ndarray | None:
         """Generated features of samples of these classes, for recipes that generate features; None for others."""
-        self._check_fitted()
-        labels = check_labels(y, len(np.atleast_1d(y)))
-        if strange := sorted(set(labels.tolist()) - set(self.table_.seen), key=str):
-            raise InputError(f"Class {strange[0]!r} has not been learnt: only learnt classes can be generated.")
-        columns = torch.tensor(self.table_.encode(labels), device=self.device_)
+        columns = self._learnt_columns(y)
         features = self.method_.generate(columns, generator(self.seed_, "generate"))
         return None if features is None else features.cpu().numpy()
+
+    def images(self, y: Any) -> np.ndarray | None:
+        """Generated images (uint8, N x C x H x W) of these classes, for recipes that generate images; None for others.
+
+        They are for people to look at: black and white are the darkest and lightest values of the first task.
+        """
+        columns = self._learnt_columns(y)
+        images = self.method_.images(columns, generator(self.seed_, "generate"))
+        return None if images is None else (255 * images).round().to(torch.uint8).cpu().numpy()
 
     def measures(self) -> dict[str, Any]:
         """What the ingredients have measured of the task just learnt; empty after `load`."""
@@ -349,6 +354,13 @@ class Learner(ClassifierMixin, BaseEstimator):
         scores = self.method_.scores(x).double().cpu().numpy()[:, self.table_.sorted_columns()]
         scores[:, self.table_.unseen()] = -np.inf
         return scores
+
+    def _learnt_columns(self, y: Any) -> Tensor:
+        self._check_fitted()
+        labels = check_labels(y, len(np.atleast_1d(y)))
+        if strange := sorted(set(labels.tolist()) - set(self.table_.seen), key=str):
+            raise InputError(f"Class {strange[0]!r} has not been learnt: only learnt classes can be generated.")
+        return torch.tensor(self.table_.encode(labels), device=self.device_)
 
     def _set_table(self, table: ClassTable) -> None:
         self.table_ = table

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engram.patches import conv_patches, pair
 from engram.projection import Projector
 
 PROBE_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 1e-2}
@@ -225,10 +225,7 @@ class ProtectedConv(ProtectedLayer):
         super().__init__(dim, module.groups, module.weight, dtype)
         self.module = module
         self.groups = module.groups
-        self.padding, self.pad_mode = _padding(module), _pad_mode(module)
-        self.kernel = _pair(module.kernel_size)
-        self.dilation = _pair(module.dilation)
-        self.stride = (patch_stride, patch_stride) if patch_stride else self.kernel
+        self.stride = (patch_stride, patch_stride) if patch_stride else pair(module.kernel_size)
 
     def _record(self, x: Tensor, output: Tensor) -> None:
         batched = x if x.ndim == self.module.weight.ndim else x[None]
@@ -236,11 +233,9 @@ class ProtectedConv(ProtectedLayer):
         self._remember(Record(mean, len(batched), None), output)
 
     def rows(self, mean: Tensor) -> list[Tensor]:
-        padded = F.pad(mean[None], self.padding, mode=self.pad_mode)
-        if padded.ndim == 3:
-            padded = padded[:, :, None]
-        columns = F.unfold(padded, self.kernel, dilation=self.dilation, stride=self.stride)[0]
-        patches = columns.T.reshape(columns.shape[1], self.groups, -1)
+        assert not isinstance(self.module, nn.Linear)
+        found = conv_patches(self.module, mean[None], self.stride)[0]
+        patches = found.reshape(len(found), self.groups, -1)
         if self.module.bias is not None:
             patches = torch.cat([patches, patches.new_ones(*patches.shape[:2], 1)], 2)
         return list(patches.unbind(1))
@@ -271,27 +266,3 @@ def _assign(parameter: Tensor, gradient: Tensor) -> None:
 
 def _or_zeros(parameter: Tensor) -> Tensor:
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-
-
-def _pair(size: tuple[int, ...]) -> tuple[int, int]:
-    return (size[0], size[1]) if len(size) == 2 else (1, size[0])
-
-
-def _pad_mode(module: nn.Conv1d | nn.Conv2d) -> str:
-    return "constant" if module.padding_mode == "zeros" else module.padding_mode
-
-
-def _padding(module: nn.Conv1d | nn.Conv2d) -> list[int]:
-    """(before, after) of each spatial dimension, the last dimension first, as F.pad wants it."""
-    pairs: list[int] = []
-    for axis in reversed(range(len(module.kernel_size))):
-        if module.padding == "valid":
-            pairs += [0, 0]
-        elif module.padding == "same":
-            total = module.dilation[axis] * (module.kernel_size[axis] - 1)
-            pairs += [total // 2, total - total // 2]
-        else:
-            amount = module.padding[axis]
-            assert isinstance(amount, int)
-            pairs += [amount, amount]
-    return pairs

@@ -58,6 +58,10 @@ class Projector:
         self._subtract(direction[None])
         return result.to(self.dtype)
 
+    def remove(self, directions: Tensor) -> None:
+        """Take orthonormal rows out of what `project` lets through; they must lie in what was still free."""
+        self._subtract(directions.to(self.base.dtype))
+
     def matrix(self) -> Tensor:
         """P as a dense matrix (a copy)."""
         waiting = self.pending[: self.used]

@@ -11,11 +11,22 @@ from typing import Any
 from engram.errors import InputError
 from engram.settings import (
     AnalyticSettings,
+    DGMSettings,
+    EWCSettings,
+    ExemplarSettings,
+    ExperienceReplaySettings,
+    FeatureDistillationSettings,
     FeatureReplaySettings,
+    GPMSettings,
     HeadSettings,
+    ICaRLSettings,
     IngredientSettings,
+    InputReplaySettings,
+    LwFSettings,
+    MASSettings,
     NetworkSettings,
     OWMSettings,
+    PGMASettings,
     RotationSettings,
     TrainingSettings,
 )
@@ -25,6 +36,8 @@ METHOD_SETTINGS: dict[str, dict[str, type]] = {
     "gradient": _TRAINED,
     "joint": _TRAINED,
     "analytic": {"analytic": AnalyticSettings, "head": HeadSettings},
+    "dgm": {"dgm": DGMSettings},
+    "pgma": {**_TRAINED, "pgma": PGMASettings},
 }
 """Each method's own groups of settings; `engram.methods.registry` has the methods themselves."""
 
@@ -60,8 +73,18 @@ class Recipe:
 
     @property
     def keeps_data(self) -> bool:
-        """Whether old samples are stored: only the upper bound does so."""
+        """Whether all samples are stored: only the upper bound does so."""
         return self.method == "joint"
+
+    @property
+    def grows(self) -> bool:
+        """Whether what is stored grows with the number of tasks."""
+        return self.method == "dgm"
+
+    @property
+    def exemplars(self) -> int:
+        """How many samples are stored at most by recipes that store some."""
+        return sum(group.memory for group in self.ingredients.values() if isinstance(group, ExemplarSettings))
 
     def groups(self) -> dict[str, Any]:
         """All settings by the name of their group."""
@@ -132,6 +155,48 @@ _TABLE = [
         "owm+ssl+gfr",
         "OWM, rotations and generated features: the paper's whole system (images only)",
         {"rotation": RotationSettings(), "owm": OWMSettings(), "replay": FeatureReplaySettings()},
+    ),
+    Recipe(
+        "fd+gfr",
+        "generated features with hard labels, and feature distillation (Liu et al. 2020)",
+        {
+            "replay": FeatureReplaySettings(labels="hard", share="by_classes", critic="conditional", alignment=1e-3),
+            "distillation": FeatureDistillationSettings(),
+        },
+    ),
+    Recipe(
+        "gir",
+        "generative input replay (MeRGAN, Wu et al. 2018): generated images of old classes (images only)",
+        {"replay": InputReplaySettings()},
+    ),
+    Recipe(
+        "owm+gir",
+        "OWM, and generated images of old classes for the whole network (images only)",
+        {"owm": OWMSettings(), "replay": InputReplaySettings()},
+    ),
+    Recipe("ewc", "elastic weight consolidation (Kirkpatrick et al. 2017)", {"ewc": EWCSettings()}),
+    Recipe("mas", "memory-aware synapses (Aljundi et al. 2018)", {"mas": MASSettings()}),
+    Recipe("gpm", "gradient projection memory (Saha et al. 2021)", {"gpm": GPMSettings()}),
+    Recipe("lwf", "learning without forgetting (Li & Hoiem 2016): old scores on new data stay", {"lwf": LwFSettings()}),
+    Recipe(
+        "icarl",
+        "iCaRL (Rebuffi et al. 2017): it stores exemplars, 2,000 samples unless told otherwise",
+        {"icarl": ICaRLSettings()},
+    ),
+    Recipe(
+        "er",
+        "experience replay, for scale: it stores exemplars, 2,000 samples unless told otherwise",
+        {"er": ExperienceReplaySettings()},
+    ),
+    Recipe(
+        "pgma",
+        "parameter generation and model adaptation (Hu et al. 2019), on an extractor frozen after the first task",
+        method="pgma",
+    ),
+    Recipe(
+        "dgm",
+        "dynamic generative memory (Ostapenko et al. 2019): a generator with masks that grows with tasks (images only)",
+        method="dgm",
     ),
     Recipe("joint", "all data at once, the upper bound: it stores every sample", method="joint"),
 ]

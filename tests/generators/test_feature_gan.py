@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
-from engram.generators.feature_gan import FeatureCritic, FeatureGAN, Mixture
+from engram.generators.conditional import Mixture
+from engram.generators.feature_gan import FeatureCritic, FeatureGAN
+from engram.generators.wgan_gp import as_its_class
 from engram.settings import GeneratorSettings
 
 CPU = torch.device("cpu")
@@ -46,8 +49,39 @@ def test_the_written_out_slope_is_autograds_and_its_gradient_too() -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_it_generates_what_it_is_asked_for_also_of_earlier_tasks() -> None:
-    subject = gan()
+def test_the_slope_of_a_critic_that_is_told_the_class_counts_the_classs_score() -> None:
+    torch.manual_seed(0)
+    critic = FeatureCritic(SMALL, 6).double()
+    critic.grow(3)
+    x, columns = torch.randn(4, 6, dtype=torch.float64, requires_grad=True), torch.tensor([2, 0, 1, 1])
+    judged, told = critic.double()(x)
+    (wanted,) = torch.autograd.grad(as_its_class(judged, told, columns).sum(), x)
+    torch.testing.assert_close(critic.slope(x.detach(), columns), wanted, rtol=1e-4, atol=1e-5)
+    assert (critic.slope(x.detach()) - wanted).abs().max() > 1e-3
+
+
+def test_alignment_is_the_squared_distance_to_the_former_generator_by_hand() -> None:
+    subject = gan(replace(SMALL, generator_steps=1, alignment=0.5))
+    subject.learn(*features_of(0, 1), 4, quiet)
+    former = copy.deepcopy(subject.generator)
+    subject.seen = [0, 1, 2]
+    assert subject._alignment(former, [0, 1])().item() == 0
+    for parameter in subject.generator.parameters():
+        parameter.data += 0.1
+    torch.manual_seed(3)
+    found = subject._alignment(former, [0, 1])()
+    torch.manual_seed(3)
+    columns = torch.tensor([0, 1])[torch.randint(2, (32,))]
+    noise = torch.randn(32, 8)
+    moved = subject.generator(noise, columns) - former(noise, columns)
+    torch.testing.assert_close(found, 0.5 * 2 / 1 * moved.square().sum())  # two old classes, one new one
+
+
+@pytest.mark.parametrize(
+    "settings", [SMALL, replace(SMALL, critic="conditional"), replace(SMALL, critic="conditional", alignment=1e-3)]
+)
+def test_it_generates_what_it_is_asked_for_also_of_earlier_tasks(settings: GeneratorSettings) -> None:
+    subject = gan(settings)
     random = torch.Generator().manual_seed(1)
     subject.learn(*features_of(0, 1), 4, quiet)
     scale = subject.scale

@@ -25,7 +25,7 @@ class LinearCritic(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x @ self.w + self.b, x @ self.classes.T
 
-    def slope(self, x: Tensor) -> Tensor:
+    def slope(self, x: Tensor, columns: Tensor | None = None) -> Tensor:
         return self.w.expand_as(x)
 
 

@@ -12,8 +12,9 @@ from tests.methods.test_gradient import lesson, method, weights
 from torch import Tensor
 
 from engram.ingredients.base import Ingredient, Step
-from engram.ingredients.feature_replay import FeatureReplay, distillation_loss
+from engram.ingredients.feature_replay import FeatureReplay
 from engram.ingredients.owm import OWMIngredient
+from engram.ingredients.teacher import any_of, distillation_loss
 from engram.lesson import Watch
 from engram.methods.gradient import GradientMethod
 from engram.randomness import generator
@@ -70,7 +71,7 @@ def stepped(subject: GradientMethod) -> GradientMethod:
 def by_definition(subject: GradientMethod, part: FeatureReplay, head: Tensor) -> Tensor:
     """The head's gradient of the loss on the features that this step replays."""
     random = generator(subject.seed, 1, "replay", 0, 0)
-    features = part.gan.sample(part._any_old(part.settings.batch_size, random), random).double()
+    features = part.gan.sample(any_of(part.gan.seen, part.settings.batch_size, random), random).double()
     head = head.double().requires_grad_()
     targets = torch.zeros(len(features), 3, dtype=torch.float64)
     targets[:, :2] = (features @ part.old_head.double().T / part.settings.temperature).softmax(1)

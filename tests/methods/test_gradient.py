@@ -10,6 +10,7 @@ from engram.errors import EngramError
 from engram.ingredients.base import Batch, Ingredient, Step
 from engram.ingredients.owm import OWMIngredient
 from engram.lesson import Lesson, Position, Watch
+from engram.methods.finite import LOOK_EVERY
 from engram.methods.gradient import GradientMethod
 from engram.networks import build_network
 from engram.randomness import generator
@@ -197,6 +198,51 @@ def test_a_watch_sees_every_step() -> None:
 def test_a_loss_that_is_no_number_is_an_error() -> None:
     with pytest.raises(EngramError, match=r"loss of task 1 is no longer a finite number.*lower the learning rate"):
         method(learning_rate=1e30, clip_norm=0).learn(lesson(), Watch())
+
+
+class Poison(Ingredient):
+    """Adds NaN to the loss of one step."""
+
+    def __init__(self, task: int, epoch: int, index: int) -> None:
+        self.where = (task, epoch, index)
+
+    def loss(self, loss: Tensor, batch: Batch, step: Step) -> Tensor:
+        return loss + (math.nan if (step.task, step.epoch, step.index) == self.where else 0.0)
+
+
+@pytest.mark.parametrize("index", [0, 7, 24])
+def test_the_first_bad_step_is_named_soon_and_so_is_what_spoilt_it(index: int) -> None:
+    subject = method(Recorder("a", []), Poison(1, 1, index), batch_size=2)
+    subject.learn(lesson(0), Watch())
+    watch = Steps()
+    wanted = rf"loss of task 2 is .* in epoch 2, step {index + 1}; the part of Poison is to blame"
+    with pytest.raises(EngramError, match=wanted):
+        subject.learn(lesson(1, samples=50), watch)
+    assert watch.seen < 25 + (index // LOOK_EVERY + 1) * LOOK_EVERY
+
+
+class Steps(Watch):
+    seen = 0
+
+    def stepped(self, position: Position) -> None:
+        self.seen += 1
+
+
+@pytest.mark.parametrize("what", ["loss", "weights"])
+def test_a_spoilt_state_is_not_handed_out(what: str) -> None:
+    """Nor, then, written over the last good checkpoint."""
+    subject = method(*([Poison(0, 0, 1)] if what == "loss" else []), batch_size=2)
+    states: list[object] = []
+
+    class Save(Watch):
+        def stepped(self, position: Position) -> None:
+            if what == "weights" and position.step == 2:
+                subject.network.head.weight.data[0, 0] = math.inf
+            states.append(subject.state())
+
+    with pytest.raises(EngramError, match="epoch 1, step 2"):
+        subject.learn(lesson(), Save())
+    assert len(states) == 1
 
 
 def test_only_the_first_task_sets_the_standard() -> None:

@@ -14,7 +14,7 @@ import torch
 
 from engram import files
 from engram.data import SETS
-from engram.errors import FileError, InputError
+from engram.errors import EngramError, FileError, InputError
 from engram.lesson import Position
 from engram.progress import Progress
 from engram.recipes import RECIPES, Recipe, recipe
@@ -33,7 +33,8 @@ TIMES = ("seconds", "versions", "machine")
 
 
 def small(name: str) -> Recipe:
-    every = {**SMALL, **ONE_PASS, "replay": GENERATOR}
+    methods = {"dgm": GENERATOR, "pgma": {**GENERATOR, "hidden": 10}}
+    every = {**SMALL, **ONE_PASS, **methods, "replay": GENERATOR}
     return recipe(name, **{group: every[group] for group in RECIPES[name].groups() if group in every})
 
 
@@ -92,14 +93,25 @@ def test_the_matrix_has_a_row_a_task_and_joint_training_one(finished: tuple[Path
     assert (result["forgetting"] is None) == joint
 
 
+CLOSED_FORM = {"ridge", "temperature", "features"}
+MEASURED = {
+    **dict.fromkeys(("analytic", "lda", "ncm"), CLOSED_FORM),
+    "icarl": {"stored_samples"},
+    "er": {"stored_samples"},
+    "gir": {"generator"},
+    "owm+gir": {"generator"},
+    "dgm": {"generator", "growth"},
+    "pgma": {"AutoEncoder_loss", "AdaptedSolver_loss"},
+}
+
+
 def test_a_run_with_a_generator_measures_it_and_leaves_features_for_a_picture(
     finished: tuple[Path, dict[str, Any]],
 ) -> None:
     out, result = finished
     if not result["recipe"].endswith("gfr"):
         assert not (out / ANALYSIS).exists()
-        one_pass = result["recipe"] in ("analytic", "lda", "ncm")
-        wanted = {"ridge", "temperature", "features"} if one_pass else set()
+        wanted = MEASURED.get(result["recipe"], set())
         assert [set(entry) for entry in result["measures"]] == [wanted] * len(result["matrix"])
         return
     assert [list(entry["generator"]["as_asked"]) for entry in result["measures"]] == [
@@ -112,12 +124,15 @@ def test_a_run_with_a_generator_measures_it_and_leaves_features_for_a_picture(
         assert tensors[part].shape == (10 * SHOWN, 16)
         assert (tensors[part] >= 0).all()
         # unprotected, so small a network may lose its last active unit
-        assert tensors[part].any() or result["recipe"] == "gfr"
+        assert tensors[part].any() or result["recipe"] in ("gfr", "fd+gfr")
 
 
 def test_projector_traces_fall_with_owm_and_are_absent_without(finished: tuple[Path, dict[str, Any]]) -> None:
     result = finished[1]
     traces = result["projector_traces"]
+    if result["recipe"] == "gpm":  # a layer may be all closed, or need no more directions
+        assert all(later[n] <= earlier[n] < 1 for earlier, later in itertools.pairwise(traces) for n in earlier)
+        return
     if not result["recipe"].startswith("owm"):
         assert not any(traces)
         return
@@ -388,3 +403,34 @@ def test_the_loss_that_a_watch_is_told_is_the_mean_of_the_epochs_steps(tmp_path:
         quietly(small("finetune"), options(tmp_path, tasks=1))
     half = len(steps) // 2
     assert told == [(0, 2, pytest.approx(np.mean(steps[:half]))), (1, 2, pytest.approx(np.mean(steps[half:])))]
+
+
+@pytest.mark.parametrize("name", ["gir", "dgm"])
+def test_replayed_images_are_pictured_after_each_task(name: str, tmp_path: Path) -> None:
+    quietly(small(name), options(tmp_path, tasks=2))
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == [
+        "replayed-after-task1.png",
+        "replayed-after-task2.png",
+    ]
+
+
+def test_a_spoilt_run_leaves_its_last_good_checkpoint_and_says_where_it_went_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engram.methods.gradient import GradientMethod
+
+    step = GradientMethod.train_step
+
+    def spoilt(self: GradientMethod, optimizer: Any, x: Any, y: Any, position: Any) -> Any:
+        if (position.task, position.epoch, position.index) == (1, 0, 3):
+            self.network.head.weight.data[:] = float("nan")
+        return step(self, optimizer, x, y, position)
+
+    monkeypatch.setattr(GradientMethod, "train_step", spoilt)
+    with pytest.raises(EngramError, match="loss of task 2 is no longer a finite number in epoch 1, step 4"):
+        quietly(small("finetune"), options(tmp_path, checkpoint_seconds=0))
+    tensors, meta = files.load(tmp_path / CHECKPOINT, kind="checkpoint")
+    assert meta["training"]["step"] == 3
+    assert all(tensor.isfinite().all() for name, tensor in tensors.items() if name.startswith("weights."))
+    monkeypatch.undo()
+    assert quietly(small("finetune"), options(tmp_path, resume=True))["accuracy"] >= 0

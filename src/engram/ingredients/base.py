@@ -113,3 +113,7 @@ class Ingredient:
     def generate(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
         """Generated features of these classes, from an ingredient that has some."""
         return None
+
+    def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
+        """Generated images of these classes with values from 0 to 1, from an ingredient that has some."""
+        return None

@@ -1,7 +1,8 @@
 """Generative feature replay: a generator learns each task's features, and the head goes on seeing them later.
 
 Its gradient on the head is added in `edit_gradients`: listed before OWM it is projected with the rest, after OWM it
-is not. Nothing but the head ever sees a generated feature.
+is not. Nothing but the head ever sees a generated feature. With `share` "by_classes" the loss so far is scaled to its
+part of the average, so ingredients that add to the loss, such as feature distillation, come after this one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engram.generators.feature_gan import FeatureGAN
-from engram.ingredients.base import Host, Ingredient, Step
+from engram.ingredients.base import Batch, Host, Ingredient, Step
+from engram.ingredients.teacher import any_of, old_for_each_new, softened_loss
 from engram.lesson import Lesson, State
 from engram.randomness import generator
 from engram.settings import FeatureReplaySettings
@@ -23,18 +25,13 @@ CHECKED = 200
 """generated features a class that the head labels after each task, to see whether they are what was asked for"""
 
 
-def distillation_loss(scores: Tensor, taught: Tensor, temperature: float) -> Tensor:
-    """Cross-entropy with the soft targets of `taught`; new columns, which it does not have yet, have target 0."""
-    targets = (taught / temperature).softmax(1)
-    targets = F.pad(targets, (0, scores.shape[1] - taught.shape[1]))
-    return F.cross_entropy(scores / temperature, targets)
-
-
 class FeatureReplay(Ingredient):
     only_adds = True
 
     def __init__(self, settings: FeatureReplaySettings) -> None:
         self.settings = settings
+        self.old_share = 0.0
+        """of the whole loss that replay is, where real data and replay are averaged"""
         self.last_task: dict[str, Any] = {}
 
     def attach(self, host: Host) -> None:
@@ -43,17 +40,28 @@ class FeatureReplay(Ingredient):
         self.gan = FeatureGAN(self.settings, features, host.device, host.low_precision)
         self.old_head = torch.empty(0, features, device=host.device)
 
+    def begin_task(self, lesson: Lesson) -> None:
+        if self.settings.share == "by_classes":
+            factor = old_for_each_new(self.gan.seen, lesson)
+            self.old_share = factor / (factor + 1)
+
+    def loss(self, loss: Tensor, batch: Batch, step: Step) -> Tensor:
+        return loss * (1 - self.old_share) if self.old_share else loss
+
     def edit_gradients(self, step: Step) -> None:
         if not self.gan.seen:
             return
         random = generator(self.host.seed, step.task, "replay", step.epoch, step.index)
-        features = self.gan.sample(self._any_old(self.settings.batch_size, random), random)
+        columns = any_of(self.gan.seen, self.settings.batch_size, random).to(self.host.device)
         weight = self.host.network.head.weight
-        loss = distillation_loss(features @ weight.T, features @ self.old_head.T, self.settings.temperature)
-        if self.settings.squared:
-            loss = loss * self.settings.temperature**2
-        (gradient,) = torch.autograd.grad(self.settings.weight * loss, weight)
+        loss = self.replay_loss(weight, self.gan.sample(columns, random), columns)
+        (gradient,) = torch.autograd.grad((self.old_share or 1.0) * self.settings.weight * loss, weight)
         weight.grad = gradient if weight.grad is None else weight.grad + gradient
+
+    def replay_loss(self, weight: Tensor, features: Tensor, columns: Tensor) -> Tensor:
+        if self.settings.labels == "hard":
+            return F.cross_entropy(features @ weight.T, columns)
+        return softened_loss(features @ weight.T, features @ self.old_head.T, self.settings)
 
     def end_task(self, lesson: Lesson) -> None:
         features = self.host.extract(lesson.x)
@@ -70,15 +78,12 @@ class FeatureReplay(Ingredient):
     def state(self) -> State:
         state = self.gan.state()
         state.tensors["old_head"] = self.old_head
+        state.meta["old_share"] = self.old_share
         return state
 
     def restore(self, state: State) -> None:
-        self.old_head = state.tensors["old_head"].clone()
+        self.old_head, self.old_share = state.tensors["old_head"].clone(), state.meta["old_share"]
         self.gan.restore(state)
-
-    def _any_old(self, size: int, random: torch.Generator) -> Tensor:
-        places = torch.randint(len(self.gan.seen), (size,), generator=random)
-        return torch.tensor(self.gan.seen)[places].to(self.host.device)
 
     def _as_asked(self, task: int) -> dict[str, float]:
         """For each class (by column) the share of generated features that the head takes for what they shall be."""

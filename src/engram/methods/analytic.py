@@ -126,6 +126,9 @@ class AnalyticMethod:
     def generate(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
         return None
 
+    def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
+        return None
+
     def scores(self, x: Tensor) -> Tensor:
         head = self.head()
         with self._computing():

@@ -27,6 +27,10 @@ class Method(Protocol):
         """Generated features of these columns' classes; None where nothing generates any."""
         ...
 
+    def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
+        """Generated images of these columns' classes with values from 0 to 1; None where nothing generates any."""
+        ...
+
     def scores(self, x: Tensor) -> Tensor:
         """One number per raw input and column of the head."""
         ...

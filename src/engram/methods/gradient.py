@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from engram.errors import EngramError
 from engram.ingredients.base import Batch, Ingredient, Step
 from engram.lesson import Lesson, Position, State, Watch
+from engram.methods.finite import LOOK_EVERY, FiniteLoss, all_finite
 from engram.networks import Network
 from engram.randomness import generator, isolated, seed_for
 from engram.settings import TrainingSettings
@@ -28,6 +29,7 @@ class Training:
     """A task's training while it goes on: all of it is in a checkpoint."""
 
     optimizer: torch.optim.SGD
+    task: int
     epoch: int = 0
     step: int = 0
     best_score: float | None = None
@@ -55,6 +57,7 @@ class GradientMethod:
         self.low_precision = low_precision
         self.training: Training | None = None
         self.watch = Watch()
+        self.finite = FiniteLoss(device)
         with isolated(device):
             for ingredient in self.ingredients:
                 torch.manual_seed(seed_for(seed, "attach", type(ingredient).__name__))
@@ -94,26 +97,27 @@ class GradientMethod:
         for ingredient in self.ingredients:
             torch.manual_seed(seed_for(self.seed, lesson.index, "begin", type(ingredient).__name__))
             ingredient.begin_task(lesson)
-        return Training(self._new_optimizer())
+        return Training(self._new_optimizer(), lesson.index)
 
     def _train_epoch(self, lesson: Lesson, training: Training, watch: Watch) -> None:
         steps = -(-len(lesson.y) // self.batch_size)
         epochs = self.settings.epochs
-        worst, total, first = torch.zeros((), device=self.device), torch.zeros((), device=self.device), training.step
+        self.finite.begin_epoch(training.step)
+        total, first = torch.zeros((), device=self.device), training.step
         for index, (x, y) in enumerate(self.batches(lesson, training.epoch, skip=training.step), training.step):
             torch.manual_seed(seed_for(self.seed, lesson.index, "step", training.epoch, index))
             progress = (training.epoch + index / steps) / epochs
             try:
-                loss = self.train_step(training.optimizer, x, y, Step(lesson.index, training.epoch, index, progress))
+                step = Step(lesson.index, training.epoch, index, progress)
+                total += self.train_step(training.optimizer, x, y, step)
             # the projectors' factorisations are the first to meet NaN
             except torch.linalg.LinAlgError as error:  # pyright: ignore[reportPrivateImportUsage]
-                raise _exploded(lesson, training) from error
-            worst = torch.maximum(worst, loss)  # NaN wins; looked at once an epoch, as a look waits for the device
-            total += loss
+                self._check_finite(training)
+                raise self._exploded(training, (index, 0)) from error
             training.step = index + 1
+            if training.step % LOOK_EVERY == 0 or training.step == steps:
+                self._check_finite(training)
             watch.stepped(Position(training.epoch, epochs, index + 1, steps, len(y)))
-        if not torch.isfinite(worst):
-            raise _exploded(lesson, training)
         watch.epoch_ended(training.epoch, epochs, float(total) / max(1, training.step - first))
 
     def train_step(self, optimizer: torch.optim.SGD, x: Tensor, y: Tensor, step: Step) -> Tensor:
@@ -121,9 +125,11 @@ class GradientMethod:
             x, y = ingredient.batch(x, y, step)
         optimizer.zero_grad()
         features, scores = self.forward(x)
-        loss = F.cross_entropy(scores, y)
+        parts = [F.cross_entropy(scores, y)]
         for ingredient in self.ingredients:
-            loss = ingredient.loss(loss, Batch(x, y, features, scores), step)
+            parts.append(ingredient.loss(parts[-1], Batch(x, y, features, scores), step))
+        self.finite.see(parts)
+        loss = parts[-1]
         loss.backward()
         for ingredient in self.ingredients:
             ingredient.edit_gradients(step)
@@ -169,6 +175,10 @@ class GradientMethod:
         made = (ingredient.generate(columns, random) for ingredient in self.ingredients)
         return next((features for features in made if features is not None), None)
 
+    def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
+        made = (ingredient.images(columns, random) for ingredient in self.ingredients)
+        return next((images for images in made if images is not None), None)
+
     def _features(self, x: Tensor) -> Tensor:
         extract = self.network.extractor
         for ingredient in self.ingredients:
@@ -203,6 +213,9 @@ class GradientMethod:
         return {name: value for ingredient in self.ingredients for name, value in ingredient.measures().items()}
 
     def state(self) -> State:
+        """While a task is learnt, an error where it has lost its way: so the last good checkpoint is left."""
+        if self.training is not None:
+            self._check_finite(self.training, weights=True)
         state = State(meta={"width": self.network.head.out_features})
         state.put("weights", self._trained().state_dict())
         for index, ingredient in enumerate(self.ingredients):
@@ -218,7 +231,7 @@ class GradientMethod:
             }
             state.put("momentum", momentum)
             state.put("best", self.training.best_weights)
-            position = {key: getattr(self.training, key) for key in ("epoch", "step", "best_score")}
+            position = {key: getattr(self.training, key) for key in ("task", "epoch", "step", "best_score")}
             state.meta["training"] = position
         return state
 
@@ -251,6 +264,23 @@ class GradientMethod:
         settings = self.settings
         return torch.optim.SGD(self._trained().parameters(), settings.learning_rate, settings.momentum)
 
+    def _check_finite(self, training: Training, weights: bool = False) -> None:
+        bad = self.finite.first_bad()
+        if bad is None and weights and not all_finite(self._trained().parameters()):
+            bad = (training.step - 1, 0)
+        if bad is not None:
+            raise self._exploded(training, bad)
+
+    def _exploded(self, training: Training, bad: tuple[int, int]) -> EngramError:
+        step, part = bad
+        cause = "the steps were too large: lower the learning rate"
+        if part:
+            cause = f"the part of {type(self.ingredients[part - 1]).__name__} is to blame: lower its weight"
+        return EngramError(
+            f"The loss of task {training.task + 1} is no longer a finite number "
+            f"in epoch {training.epoch + 1}, step {step + 1}; {cause}."
+        )
+
 
 class Encoder(nn.Module):
     """From raw inputs to the features of a network as it is now."""
@@ -261,10 +291,3 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network.extractor(self.network.prepare(x))
-
-
-def _exploded(lesson: Lesson, training: Training) -> EngramError:
-    return EngramError(
-        f"The loss of task {lesson.index + 1} is no longer a finite number in epoch {training.epoch + 1}: "
-        "lower the learning rate."
-    )

@@ -36,6 +36,9 @@ class JointMethod:
     def generate(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
         return self._inner.generate(columns, random)
 
+    def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
+        return self._inner.images(columns, random)
+
     def scores(self, x: Tensor) -> Tensor:
         return self._inner.scores(x)
 

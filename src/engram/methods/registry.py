@@ -11,8 +11,10 @@ from torch import nn
 from engram.errors import InputError
 from engram.methods.analytic import AnalyticMethod
 from engram.methods.base import Method
+from engram.methods.dgm import DGMMethod
 from engram.methods.gradient import GradientMethod
 from engram.methods.joint import JointMethod
+from engram.methods.pgma import PGMAMethod
 from engram.networks import build_network
 from engram.randomness import isolated, seed_for
 from engram.recipes import Recipe
@@ -56,8 +58,21 @@ def _analytic(start: Start) -> AnalyticMethod:
     return AnalyticMethod(own["analytic"], own["head"], start.seed, start.device, start.low_precision, start.network)
 
 
+def _pgma(start: Start) -> PGMAMethod:
+    return PGMAMethod(_gradient(start), start.recipe.own["pgma"])
+
+
+def _dgm(start: Start) -> DGMMethod:
+    if len(start.shape) != 3:
+        raise InputError("DGM generates images, and these are tables: choose another recipe than 'dgm'.")
+    shape = start.shape[0], start.shape[1], start.shape[2]
+    return DGMMethod(start.recipe.own["dgm"], shape, start.seed, start.device, start.low_precision)
+
+
 METHODS: dict[str, Callable[[Start], Method]] = {
     "gradient": _gradient,
     "joint": lambda start: JointMethod(lambda width: _gradient(replace(start, width=width)), start.width),
     "analytic": _analytic,
+    "pgma": _pgma,
+    "dgm": _dgm,
 }

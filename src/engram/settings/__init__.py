@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from engram.settings.analytic import AnalyticSettings, HeadSettings
+from engram.settings.dgm import DGMSettings
+from engram.settings.distillation import FeatureDistillationSettings, LwFSettings
+from engram.settings.exemplars import ExemplarSettings, ExperienceReplaySettings, ICaRLSettings
+from engram.settings.gpm import GPMSettings
+from engram.settings.importance import EWCSettings, ImportanceSettings, MASSettings
 from engram.settings.owm import OWMSettings
-from engram.settings.replay import FeatureReplaySettings, GeneratorSettings
+from engram.settings.pgma import PGMASettings
+from engram.settings.replay import FeatureReplaySettings, GeneratorSettings, InputReplaySettings, ReplaySettings
 from engram.settings.rotation import RotationSettings
 from engram.settings.training import NetworkSettings, TrainingSettings
 
@@ -15,13 +21,26 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnalyticSettings",
+    "DGMSettings",
+    "EWCSettings",
+    "ExemplarSettings",
+    "ExperienceReplaySettings",
+    "FeatureDistillationSettings",
     "FeatureReplaySettings",
+    "GPMSettings",
     "GeneratorSettings",
     "HeadSettings",
+    "ICaRLSettings",
+    "ImportanceSettings",
     "IngredientSettings",
+    "InputReplaySettings",
+    "LwFSettings",
+    "MASSettings",
     "NetworkSettings",
     "OWMSettings",
+    "PGMASettings",
     "Precision",
+    "ReplaySettings",
     "RotationSettings",
     "Selection",
     "TrainingSettings",

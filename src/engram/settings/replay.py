@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from engram.settings.checks import check_number, check_whole
+from engram.settings.checks import check_choice, check_number, check_whole
 
 if TYPE_CHECKING:
     from engram.ingredients.base import Ingredient
@@ -29,25 +29,30 @@ class GeneratorSettings:
     """weight of the gradient penalty"""
     noise: int = 128
     """random numbers that a sample is made of"""
+    critic: Literal["auxiliary", "conditional"] = "auxiliary"
+    """auxiliary: it also tells the class (AC-GAN); conditional: it is told the class, and has no class loss"""
+    alignment: float = 0.0
+    """weight that holds old classes' samples where the former generator put them, beside learning them from it"""
 
     def __post_init__(self) -> None:
         check_whole(self, 1, "generator_steps", "generator_width", "generator_batch", "critic_steps", "noise")
         check_number(self, "above 0", "generator_rate")
-        check_number(self, "at least 0", "penalty")
+        check_number(self, "at least 0", "penalty", "alignment")
+        check_choice(self, "critic", "auxiliary", "conditional")
 
 
 @dataclass(frozen=True)
-class FeatureReplaySettings(GeneratorSettings):
-    """Generative feature replay: the head goes on seeing generated features of the old classes."""
+class ReplaySettings(GeneratorSettings):
+    """What generated samples of old classes are used for."""
 
     weight: float = 1.0
     """of the replay loss"""
     temperature: float = 2.0
-    """of the old head's soft targets"""
+    """of the old network's soft targets"""
     squared: bool = False
     """multiply the replay loss by the temperature's square, which keeps its gradient's size"""
     batch_size: int = 64
-    """generated features a step"""
+    """generated samples a step"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,7 +60,39 @@ class FeatureReplaySettings(GeneratorSettings):
         check_number(self, "above 0", "temperature")
         check_whole(self, 1, "batch_size")
 
+
+@dataclass(frozen=True)
+class FeatureReplaySettings(ReplaySettings):
+    """Generative feature replay: the head goes on seeing generated features of the old classes."""
+
+    labels: Literal["soft", "hard"] = "soft"
+    """what the head shall say to a generated feature: what the old head says, or the class that was asked for"""
+    share: Literal["added", "by_classes"] = "added"
+    """added to the loss of the real data; or both averaged, by old and new classes"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self, "labels", "soft", "hard")
+        check_choice(self, "share", "added", "by_classes")
+
     def start(self) -> Ingredient:
         from engram.ingredients.feature_replay import FeatureReplay
 
         return FeatureReplay(self)
+
+
+@dataclass(frozen=True)
+class InputReplaySettings(ReplaySettings):
+    """Generative input replay: the whole network goes on seeing generated images of the old classes (images only)."""
+
+    generator_steps: int = 800
+    """steps of the generator a task: its whole budget"""
+    generator_width: int = 32
+    """channels of the widest maps of generator and critic; their others have twice and four times as many"""
+    generator_batch: int = 64
+    """samples a step, real and generated each"""
+
+    def start(self) -> Ingredient:
+        from engram.ingredients.input_replay import InputReplay
+
+        return InputReplay(self)

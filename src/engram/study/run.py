@@ -24,12 +24,15 @@ from engram.study import metrics
 from engram.study.machine import describe_machine, threads, versions
 from engram.study.options import RunOptions
 from engram.study.scalars import Scalars
+from engram.study.pictures import write_grid
 
 RESULT = "result.json"
 CHECKPOINT = "checkpoint.safetensors"
 ANALYSIS = "analysis.safetensors"
 SHOWN = 100
 """real and generated features a class that are kept for pictures"""
+PICTURED = 10
+"""generated images a class in a picture of replay"""
 
 
 def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
@@ -104,6 +107,7 @@ class Run:
             self.progress.task(task.index, len(self.lessons))
             self.learner.learn(task.x, task.y, classes if task.index == 0 else None, watch)
             self.measure(task.index)
+            self.picture(task.index, out)
             self.checkpoint(out / CHECKPOINT)
         self.analyse(out / ANALYSIS)
         return self.result()
@@ -131,6 +135,15 @@ class Run:
             self.scalars.add("drift", self.measured["drift"][-1], after)
         self.scalars.add_all("projector trace", self.measured["projector_traces"][-1], after)
         self.scalars.add_all("measures", self.measured["measures"][-1], after)
+
+    def picture(self, index: int, out: Path) -> None:
+        """Where images are generated: a grid of them, a row for each class so far."""
+        seen = [label for group in self.lessons[: index + 1] for label in group]
+        images = self.learner.images(np.repeat(seen, PICTURED))
+        if images is not None:
+            names = [self.data.classes[label] for label in seen]
+            rows = dict(zip(names, np.split(images, len(seen)), strict=True))
+            write_grid(out / f"replayed-after-task{index + 1}.png", rows)
 
     def analyse(self, path: Path) -> None:
         """Where features are generated: some of each class, real and generated, side by side for a picture."""
