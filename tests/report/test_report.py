@@ -37,7 +37,8 @@ def test_the_picture_is_a_png_that_can_be_opened(tmp_path: Path) -> None:
 def test_the_demo_names_its_picture_and_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = {"training": {"epochs": 1}, "network": {"filters": (2, 3, 4), "hidden": 8}}
+    small: dict[str, dict[str, Any]] = {"training": {"epochs": 1}, "network": {"filters": (2, 3, 4), "hidden": 8}}
+    small["replay"] = {"generator_steps": 2, "generator_width": 8, "generator_batch": 8}
     monkeypatch.setattr(demo_module, "SETTINGS", small)
     demo_module.demo(str(tmp_path), quiet=True)
     results = demo_module.demo(str(tmp_path), quiet=True)

@@ -55,8 +55,12 @@ def test_a_result_of_another_protocol_is_not_taken_for_the_cells() -> None:
     assert "training.epochs 7, and the study asks for 1" in str(disagreement(cell, result))
 
 
-def test_the_results_in_the_repository_are_cells_of_the_papers_study() -> None:
-    cells = [cell for cell in cells_of(read_study("paper"), {}) if (RESULTS / cell.place / "result.json").exists()]
+def test_the_results_in_the_repository_are_cells_of_their_study() -> None:
+    cells = [
+        cell
+        for cell in cells_of(read_study(str(RESULTS / "study.toml")), {})
+        if (RESULTS / cell.place / "result.json").exists()
+    ]
     assert {cell.place for cell in cells} >= {
         f"cifar10-5/{row}/seed{k}" for row in ("owm", "finetune") for k in range(3)
     }

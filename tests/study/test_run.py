@@ -145,7 +145,7 @@ def test_the_projectors_keep_the_features_where_finetuning_lets_them_drift(tmp_p
     small = {"training": {"epochs": 6, "batch_size": 16}, "network": {"filters": (8, 16, 32), "hidden": 64}}
     changes: dict[str, dict[str, Any]] = {
         "finetune": {},
-        "owm": {"owm": demo.OWM},
+        "owm": {"owm": demo.SETTINGS["owm"]},
     }
     results = {
         name: quietly(recipe(name, **small, **own), options(tmp_path / name, tasks=2)) for name, own in changes.items()

@@ -21,7 +21,7 @@ class GeneratorSettings:
     """of the hidden layers of generator and critic"""
     generator_batch: int = 128
     """samples a step, real and generated each"""
-    generator_rate: float = 1e-4
+    generator_rate: float = 5e-4
     """learning rate of Adam; the optimisers are made anew for each task"""
     critic_steps: int = 5
     """steps of the critic for each one of the generator"""
@@ -49,7 +49,7 @@ class ReplaySettings(GeneratorSettings):
     """of the replay loss"""
     temperature: float = 2.0
     """of the old network's soft targets"""
-    squared: bool = False
+    squared: bool = True
     """multiply the replay loss by the temperature's square, which keeps its gradient's size"""
     batch_size: int = 64
     """generated samples a step"""
@@ -91,6 +91,8 @@ class InputReplaySettings(ReplaySettings):
     """channels of the widest maps of generator and critic; their others have twice and four times as many"""
     generator_batch: int = 64
     """samples a step, real and generated each"""
+    generator_rate: float = 1e-4
+    """learning rate of Adam; the optimisers are made anew for each task"""
 
     def start(self) -> Ingredient:
         from engram.ingredients.input_replay import InputReplay

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class RotationSettings:
     """The self-supervised task: tell by how many quarter turns a batch was rotated."""
 
-    weight: float = 1.0
+    weight: float = 5.0
     """of the rotation loss"""
 
     def __post_init__(self) -> None:

@@ -23,8 +23,8 @@ from engram.recipes import Recipe
 from engram.study import metrics
 from engram.study.machine import describe_machine, threads, versions
 from engram.study.options import RunOptions
-from engram.study.scalars import Scalars
 from engram.study.pictures import write_grid
+from engram.study.scalars import Scalars
 
 RESULT = "result.json"
 CHECKPOINT = "checkpoint.safetensors"
