@@ -42,7 +42,7 @@ def demo(out: str, quiet: bool) -> list[dict[str, Any]]:
         chosen = chosen.changed({group: values for group, values in SETTINGS.items() if group in chosen.groups()})
         _clear(own)
         with Progress(f"{name} on digits", quiet) as progress:
-            results.append(run(chosen, RunOptions("digits", str(own), quiet=quiet), progress))
+            results.append(run(chosen, RunOptions("digits", str(own), threads=1, quiet=quiet), progress))
     print_comparison(list(results))
     accuracy_figure(list(results), folder / PICTURE)
     print(f"picture: {folder / PICTURE}")

@@ -30,11 +30,11 @@ def print_result(result: Mapping[str, Any], folder: Path) -> None:
 
 def print_comparison(results: list[Mapping[str, Any]]) -> None:
     """The recipes of one data set side by side, with the protocol that they share."""
-    table = Table(title="Accuracy on the test part, over all classes seen so far")
-    table.add_column("recipe")
+    table = Table(title="Accuracy on the test part, over all classes seen so far, after each task")
+    table.add_column("recipe", no_wrap=True)
     tasks = results[0]["tasks"]
     for task in range(tasks):
-        table.add_column(f"task {task + 1}", justify="right")
+        table.add_column(f"{task + 1}", justify="right")
     table.add_column("forgetting", justify="right")
     table.add_column("seconds", justify="right")
     for result in results:
