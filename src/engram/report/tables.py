@@ -36,7 +36,7 @@ def print_comparison(results: list[Mapping[str, Any]]) -> None:
     for task in range(tasks):
         table.add_column(f"{task + 1}", justify="right")
     table.add_column("forgetting", justify="right")
-    table.add_column("seconds", justify="right")
+    table.add_column("s", justify="right")
     for result in results:
         after = [f"{accuracy:.1%}" for accuracy in result["accuracy_after_task"]]
         cells = [""] * (tasks - len(after)) + after
