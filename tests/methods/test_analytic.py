@@ -1,6 +1,7 @@
 """Closed-form learning as its users see it: order, forgetting, merging, own networks, files."""
 
 import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,9 @@ def test_whoever_has_forgotten_everything_can_start_again() -> None:
         (lambda it: it.forget(*both(FIRST, FIRST)), "not all learnt"),
         (lambda it: it.forget(), "either X and y, or classes"),
         (lambda it: it.forget(*FIRST, classes=[0]), "either X and y, or classes"),
+        (lambda it: it.forget(y=FIRST[1], classes=[0]), "either X and y, or classes"),
+        (lambda it: it.forget(*FIRST, keep_products=True), "leave keep_products out"),
+        (lambda it: it.merge("hospital"), "Only a Learner can be merged with another, not 'hospital'"),
         (lambda it: it.forget(FIRST[0][:, :2], FIRST[1]), "expecting 5 features"),
         (lambda it: it.merge(learnt(SECOND)), "different features"),
         (lambda it: it.merge(learnt((np.ones((4, 3)), np.arange(4)))), "different shapes"),
@@ -281,6 +285,9 @@ def test_a_file_needs_the_very_network_again(tmp_path: Any) -> None:
     for network, sentence in ((None, "give it again"), (other, "another network")):
         with pytest.raises(FileError, match=sentence):
             Learner.load(tmp_path / "model", small(), network=network)
+    Learner(small()).fit(*FIRST).save(tmp_path / "plain")
+    with pytest.raises(FileError, match=r"cannot be loaded like this: .*leave `network` out"):
+        Learner.load(tmp_path / "plain", small(), network=Net())
 
 
 def test_a_trained_network_lends_its_features() -> None:
@@ -309,10 +316,74 @@ def test_parameters_that_do_not_go_together_are_refused(parameters: dict[str, An
         Learner(**parameters).fit(*FIRST)
 
 
-def test_a_network_whose_outputs_are_no_numbers_is_refused() -> None:
-    class Broken(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x / 0
+class Map(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
 
-    with pytest.raises(EngramError, match="not finite"):
-        Learner(network=Broken()).fit(*FIRST)
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (lambda x: x / 0, "not finite"),
+        (lambda x: (x, x), "a row for each of 60 samples, not a tuple"),
+        (lambda x: x.mean(0), r"a row for each of 60 samples, not one of the shape \(5,\)"),
+        (lambda x: x.mean(), "a row for each of 60 samples"),
+        (lambda x: x[:, :0], r"not one of the shape \(60, 0\)"),
+        (lambda x: x @ torch.ones(7, 2), r"failed on inputs of 60 x 5 \(RuntimeError: mat1 .*check what it takes"),
+        (lambda x: {}["layer\nand more"], r"failed on inputs of 60 x 5 \(KeyError"),
+    ],
+)
+def test_a_network_that_gives_no_features_is_refused(function: Any, sentence: str) -> None:
+    learner = Learner(network=Map(function))
+    with pytest.raises(EngramError, match=sentence) as caught:
+        learner.fit(*FIRST)
+    assert "\n" not in str(caught.value)
+    assert not hasattr(learner, "method_")
+
+
+def test_a_network_may_give_one_number_a_sample() -> None:
+    assert Learner(small(), network=Map(lambda x: x.sum(1))).fit(*FIRST).features(X).shape == (len(X), 1)
+
+
+def test_features_that_are_no_numbers_never_come_into_the_sums_nor_into_an_answer() -> None:
+    learner = Learner(small(), network=Map(lambda x: torch.where(x > 100, torch.nan, x))).fit(*FIRST)
+    before = learner.predict_proba(X)
+    for call in (learner.predict, learner.predict_proba, lambda x: learner.partial_fit(x, [2])):
+        with pytest.raises(EngramError, match="not finite"):
+            call(np.full((1, 5), 101.0))
+    assert np.array_equal(learner.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("change", ["weights", "parameters"])
+def test_a_fitted_learner_stays_what_it_is_when_the_network_or_the_parameters_change(change: str) -> None:
+    net = Net()
+    learner = Learner(small(), network=net).fit(*FIRST)
+    before = learner.predict_proba(X)
+    if change == "weights":
+        nn.init.ones_(net.get_parameter("layers.0.weight"))
+    else:
+        learner.set_params(network=None, recipe="ncm", seed=5)
+    twins = [copy.deepcopy(learner), pickle.loads(pickle.dumps(learner)), learner.blank().merge(learner)]
+    with pytest.raises(InputError, match="expecting 5 features"):
+        learner.partial_fit(X[:, :2], np.zeros(len(X)))
+    for twin in (learner, *twins):
+        np.testing.assert_allclose(twin.predict_proba(X), before, rtol=1e-9)
+        assert twin.state().meta["recipe"] == "analytic"
+
+
+def test_a_network_is_told_by_its_parameters_and_buffers_whatever_else_its_state_is() -> None:
+    class Extra(Net):
+        def get_extra_state(self) -> Any:
+            return {"epoch": 3}
+
+    learner = Learner(small(), network=Extra()).fit(*FIRST)
+    assert np.array_equal(copy.deepcopy(learner).predict_proba(X), learner.predict_proba(X))
+
+
+def test_the_nearest_mean_takes_no_regulariser() -> None:
+    with pytest.raises(InputError, match="no regulariser: leave ridge out"):
+        small("ncm", ridge=0.1)
