@@ -27,8 +27,7 @@ from engram.methods.base import Method
 from engram.methods.registry import Start, start_method
 from engram.networks.frozen import frozen_copy
 from engram.randomness import generator, isolated
-from engram.recipes import Recipe
-from engram.recipes import recipe as recipe_by_name
+from engram.recipes import Recipe, as_recipe
 from engram.settings import Precision
 
 
@@ -211,12 +210,18 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load(
-        cls, path: str | Path, recipe: Recipe | None = None, device: str = "auto", network: nn.Module | None = None
+        cls,
+        path: str | Path,
+        recipe: str | Recipe | None = None,
+        device: str = "auto",
+        network: nn.Module | None = None,
     ) -> Self:
         """Read what `save` wrote; no code is run. A recipe that is not in RECIPES and a network must be given again."""
         tensors, meta = files.load(path, kind="model")
         try:
-            base = recipe or recipe_by_name(meta["recipe"])
+            base = as_recipe(recipe or meta["recipe"])
+            if base.name != meta["recipe"]:
+                raise InputError(f"It was learnt with the recipe {meta['recipe']!r} and not with {base.name!r}.")
             chosen = base.changed(_tuples(meta["settings"])).reordered(meta["order"])
             learner = cls(chosen, **meta["parameters"], device=device, network=network)
             learner.restore(State(tensors, meta))
@@ -284,9 +289,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             raise
 
     def _start(self, form: InputForm, table: ClassTable) -> None:
-        chosen = recipe_by_name(self.recipe) if isinstance(self.recipe, str) else self.recipe
-        if not isinstance(chosen, Recipe):
-            raise InputError(f"recipe must be a name in engram.recipes.RECIPES or a Recipe, not {chosen!r}.")
+        chosen = as_recipe(self.recipe)
         if self.epochs is not None and "training" not in chosen.own:
             raise InputError(f"Recipe {chosen.name!r} learns each task in one pass: leave epochs out.")
         if self.network is not None and not isinstance(self.network, nn.Module):

@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from engram import Learner
+from engram.closed_form.holdout import held_out
 from engram.errors import EngramError, FileError, InputError
 from engram.learner import NotFittedError
 from engram.lesson import Position, Watch
@@ -168,6 +169,29 @@ def test_a_class_without_products_of_its_own_is_forgotten_only_as_far_as_was_ask
     assert np.isfinite(learner.predict_proba(X)).all()
 
 
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("memory", [0, 64])
+@pytest.mark.parametrize("held", [False, True])
+def test_whatever_few_samples_are_left_by_forgetting_are_answered_from(name: str, memory: int, held: bool) -> None:
+    x, y = table(0, 1, rows=500)
+    apart = held_out(torch.tensor(x, dtype=torch.float32)).numpy()
+    for left in (apart if held else ~apart).nonzero()[0][:4]:
+        gone = np.arange(len(y)) != left
+        learner = learnt(FIRST, (x, y), name=name, class_memory=memory).forget(x[gone], y[gone]).forget(*FIRST)
+        assert learner.predict_proba(X).tolist() == [[1.0]] * len(X)
+    stays = apart if held else ~apart
+    learner = learnt(FIRST, (x, y), name=name, class_memory=memory).forget(x[~stays], y[~stays]).forget(*FIRST)
+    assert learner.score(x, y) > 0.8
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("copies", [3, 5, 50])
+def test_equal_samples_of_two_classes_have_the_probabilities_of_their_numbers(name: str, copies: int) -> None:
+    same = np.repeat(FIRST[0][3:4], copies, 0), np.arange(copies) % 2
+    probabilities = learnt(FIRST, name=name).blank().partial_fit(*same).predict_proba(same[0][:1])
+    assert 0.49 <= probabilities[0, 0] < 0.7
+
+
 def test_whoever_has_forgotten_everything_can_start_again() -> None:
     learner = learnt(FIRST).forget(*FIRST)
     assert len(learner.classes_) == 0
@@ -290,6 +314,15 @@ def test_a_file_needs_the_very_network_again(tmp_path: Any) -> None:
         Learner.load(tmp_path / "plain", small(), network=Net())
 
 
+def test_a_file_is_read_with_its_own_recipe_only(tmp_path: Any) -> None:
+    Learner(small("ncm")).fit(*FIRST).save(tmp_path / "model")
+    assert np.array_equal(
+        Learner.load(tmp_path / "model", "ncm").predict(X), Learner(small("ncm")).fit(*FIRST).predict(X)
+    )
+    with pytest.raises(FileError, match="learnt with the recipe 'ncm' and not with 'lda'"):
+        Learner.load(tmp_path / "model", recipe("lda"))
+
+
 def test_a_trained_network_lends_its_features() -> None:
     trained = Learner(recipe("finetune", network={"hidden": 16}, training={"epochs": 3}), precision="float32")
     trained.fit(*both(FIRST, SECOND))
@@ -329,6 +362,7 @@ class Map(nn.Module):
     ("function", "sentence"),
     [
         (lambda x: x / 0, "not finite"),
+        (nn.LazyLinear(3), "lazy layers that have not seen inputs yet: call it on some first"),
         (lambda x: (x, x), "a row for each of 60 samples, not a tuple"),
         (lambda x: x.mean(0), r"a row for each of 60 samples, not one of the shape \(5,\)"),
         (lambda x: x.mean(), "a row for each of 60 samples"),

@@ -7,6 +7,7 @@ import hashlib
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from engram.errors import InputError
 
@@ -15,6 +16,8 @@ PART = 256
 
 def frozen_copy(module: nn.Module, device: torch.device) -> nn.Module:
     """In evaluation mode and never trained, whatever becomes of the module itself."""
+    if any(is_lazy(parameter) for parameter in module.parameters()):
+        raise InputError("The network has lazy layers that have not seen inputs yet: call it on some first.")
     return copy.deepcopy(module).to(device).eval().requires_grad_(False)
 
 
