@@ -25,9 +25,9 @@ from engram.lesson import Lesson, State, Watch
 from engram.methods.analytic import AnalyticMethod
 from engram.methods.base import Method
 from engram.methods.registry import Start, start_method
+from engram.networks.frozen import frozen_copy
 from engram.randomness import generator, isolated
-from engram.recipes import Recipe
-from engram.recipes import recipe as recipe_by_name
+from engram.recipes import Recipe, as_recipe
 from engram.settings import Precision
 
 
@@ -111,8 +111,10 @@ class Learner(ClassifierMixin, BaseEstimator):
         class's mean and never predicts it again, while what its samples told of how features vary together remains.
         """
         method = self._closed_form("forget")
-        if (classes is None) == (X is None):
+        if [X is None, y is None, classes is None] not in ([False, False, True], [True, True, False]):
             raise InputError("forget takes either X and y, or classes.")
+        if keep_products and classes is None:
+            raise InputError("Products are kept of classes only: leave keep_products out when forgetting samples.")
         with self._all_or_nothing():
             if classes is None:
                 self._forget_samples(method, check_inputs(X), y)
@@ -126,6 +128,8 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def merge(self, other: Learner) -> Self:
         """Add what another learner with the same features has learnt; see `blank`. It is as if one had learnt both."""
+        if not isinstance(other, Learner):
+            raise InputError(f"Only a Learner can be merged with another, not {other!r}.")
         method, theirs = self._closed_form("merge"), other._closed_form("merge")
         if self.form_ != other.form_:
             raise InputError("The two learners have learnt inputs of different shapes.")
@@ -206,16 +210,24 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load(
-        cls, path: str | Path, recipe: Recipe | None = None, device: str = "auto", network: nn.Module | None = None
+        cls,
+        path: str | Path,
+        recipe: str | Recipe | None = None,
+        device: str = "auto",
+        network: nn.Module | None = None,
     ) -> Self:
         """Read what `save` wrote; no code is run. A recipe that is not in RECIPES and a network must be given again."""
         tensors, meta = files.load(path, kind="model")
         try:
-            base = recipe or recipe_by_name(meta["recipe"])
+            base = as_recipe(recipe or meta["recipe"])
+            if base.name != meta["recipe"]:
+                raise InputError(f"It was learnt with the recipe {meta['recipe']!r} and not with {base.name!r}.")
             chosen = base.changed(_tuples(meta["settings"])).reordered(meta["order"])
             learner = cls(chosen, **meta["parameters"], device=device, network=network)
             learner.restore(State(tensors, meta))
-        except (KeyError, TypeError, RuntimeError, InputError) as error:
+        except InputError as error:
+            raise FileError(f"{path} cannot be loaded like this: {error}") from error
+        except (KeyError, TypeError, RuntimeError) as error:
             raise FileError(f"{path} is not a model that this version of Engram can read: {error}") from error
         return learner
 
@@ -247,17 +259,20 @@ class Learner(ClassifierMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """For copies: hooks tie a live method to its own network, so its state stands in for it."""
         plain = dict(vars(self))
-        if not hasattr(self, "method_"):
-            return plain
-        parameters = {name: value for name, value in plain.items() if not name.endswith("_")}
-        return {**parameters, "copied": self.state()}
+        if "method_" in plain:
+            plain["method_"] = self.method_.state()
+        return plain
 
     def __setstate__(self, plain: dict[str, Any]) -> None:
-        plain = dict(plain)
-        state = plain.pop("copied", None)
         self.__dict__.update(plain)
-        if state is not None:
-            self.restore(state)
+        if "method_" in plain:
+            self._revive(plain["method_"])
+
+    def _revive(self, state: State) -> None:
+        """A new method in this state; the parameters may have been changed since the learner was started."""
+        with isolated(self.device_):
+            self.method_ = self._new_method()
+            self.method_.restore(state)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -270,14 +285,11 @@ class Learner(ClassifierMixin, BaseEstimator):
             self.__dict__.clear()
             self.__dict__.update(before)
             if method is not None:
-                self.method_ = self._new_method()
-                self.method_.restore(method)
+                self._revive(method)
             raise
 
     def _start(self, form: InputForm, table: ClassTable) -> None:
-        chosen = recipe_by_name(self.recipe) if isinstance(self.recipe, str) else self.recipe
-        if not isinstance(chosen, Recipe):
-            raise InputError(f"recipe must be a name in engram.recipes.RECIPES or a Recipe, not {chosen!r}.")
+        chosen = as_recipe(self.recipe)
         if self.epochs is not None and "training" not in chosen.own:
             raise InputError(f"Recipe {chosen.name!r} learns each task in one pass: leave epochs out.")
         if self.network is not None and not isinstance(self.network, nn.Module):
@@ -292,6 +304,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         self.under_way_: int | None = None
         self.device_ = resolve_device(self.device)
         self.precision_ = resolve_precision(self.precision, self.device_, form.shape)
+        self.network_ = None if self.network is None else frozen_copy(self.network, self.device_)
         self.method_ = self._new_method()
         self.n_features_in_ = int(np.prod(form.shape))
 
@@ -304,7 +317,7 @@ class Learner(ClassifierMixin, BaseEstimator):
                 self.seed_,
                 self.device_,
                 self.precision_ == "bfloat16",
-                self.network,
+                self.network_,
             )
         )
 

@@ -212,3 +212,11 @@ def recipe(name: str, **groups: Mapping[str, Any]) -> Recipe:
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(RECIPES)}."
         raise InputError(f"There is no recipe {name!r}: {hint}")
     return RECIPES[name].changed(groups)
+
+
+def as_recipe(named: Any) -> Recipe:
+    """A recipe from its name, or as it is."""
+    found = recipe(named) if isinstance(named, str) else named
+    if not isinstance(found, Recipe):
+        raise InputError(f"recipe must be a name in engram.recipes.RECIPES or a Recipe, not {found!r}.")
+    return found

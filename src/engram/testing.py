@@ -24,8 +24,7 @@ from engram._checks import (
 )
 from engram._trial import Inputs, Trial, randomness_restored
 from engram.errors import InputError
-from engram.recipes import Recipe
-from engram.recipes import recipe as recipe_by_name
+from engram.recipes import Recipe, as_recipe
 
 __all__ = ["CHECKS", "Check", "ConformanceError", "Inputs", "check_recipe", "inputs_of"]
 
@@ -49,7 +48,7 @@ def check_recipe(name_or_recipe: str | Recipe) -> None:
 
     The recipe is tried on small data, with a small network and two epochs; its other settings stay as they are.
     """
-    recipe = recipe_by_name(name_or_recipe) if isinstance(name_or_recipe, str) else name_or_recipe
+    recipe = as_recipe(name_or_recipe)
     kinds = inputs_of(recipe)
     if not kinds:
         raise ConformanceError(recipe.name, "it learns images or tables", "it refuses both")

@@ -78,6 +78,17 @@ def test_what_is_added_and_taken_out_leaves_nothing(limit: int) -> None:
     assert not any(tensor.any() for tensor in sums.state().tensors.values())
 
 
+@pytest.mark.parametrize("limit", [0, MANY])
+@pytest.mark.parametrize("stays", [0, 1])
+def test_a_part_of_which_no_row_is_left_is_zero_beside_the_other_one(limit: int, stays: int) -> None:
+    features, y, held = data()
+    sums = summed((features[:25], y[:25], held[:25]), (features[25:], y[25:], held[25:]), limit=limit)
+    gone = held if stays == 0 else ~held
+    sums.add(features[gone], y[gone], held[gone], sign=-1)
+    assert_equal_sums(sums, summed((features[~gone], y[~gone], held[~gone]), limit=limit))
+    assert not products(sums)[1 - stays].any()
+
+
 def test_more_than_was_learnt_cannot_be_taken_out() -> None:
     features, y, held = data()
     sums = summed((features, y, held))

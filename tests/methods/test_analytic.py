@@ -1,6 +1,7 @@
 """Closed-form learning as its users see it: order, forgetting, merging, own networks, files."""
 
 import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from engram import Learner
+from engram.closed_form.holdout import held_out
 from engram.errors import EngramError, FileError, InputError
 from engram.learner import NotFittedError
 from engram.lesson import Position, Watch
@@ -167,6 +169,29 @@ def test_a_class_without_products_of_its_own_is_forgotten_only_as_far_as_was_ask
     assert np.isfinite(learner.predict_proba(X)).all()
 
 
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("memory", [0, 64])
+@pytest.mark.parametrize("held", [False, True])
+def test_whatever_few_samples_are_left_by_forgetting_are_answered_from(name: str, memory: int, held: bool) -> None:
+    x, y = table(0, 1, rows=500)
+    apart = held_out(torch.tensor(x, dtype=torch.float32)).numpy()
+    for left in (apart if held else ~apart).nonzero()[0][:4]:
+        gone = np.arange(len(y)) != left
+        learner = learnt(FIRST, (x, y), name=name, class_memory=memory).forget(x[gone], y[gone]).forget(*FIRST)
+        assert learner.predict_proba(X).tolist() == [[1.0]] * len(X)
+    stays = apart if held else ~apart
+    learner = learnt(FIRST, (x, y), name=name, class_memory=memory).forget(x[~stays], y[~stays]).forget(*FIRST)
+    assert learner.score(x, y) > 0.8
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("copies", [3, 5, 50])
+def test_equal_samples_of_two_classes_have_the_probabilities_of_their_numbers(name: str, copies: int) -> None:
+    same = np.repeat(FIRST[0][3:4], copies, 0), np.arange(copies) % 2
+    probabilities = learnt(FIRST, name=name).blank().partial_fit(*same).predict_proba(same[0][:1])
+    assert 0.49 <= probabilities[0, 0] < 0.7
+
+
 def test_whoever_has_forgotten_everything_can_start_again() -> None:
     learner = learnt(FIRST).forget(*FIRST)
     assert len(learner.classes_) == 0
@@ -183,6 +208,9 @@ def test_whoever_has_forgotten_everything_can_start_again() -> None:
         (lambda it: it.forget(*both(FIRST, FIRST)), "not all learnt"),
         (lambda it: it.forget(), "either X and y, or classes"),
         (lambda it: it.forget(*FIRST, classes=[0]), "either X and y, or classes"),
+        (lambda it: it.forget(y=FIRST[1], classes=[0]), "either X and y, or classes"),
+        (lambda it: it.forget(*FIRST, keep_products=True), "leave keep_products out"),
+        (lambda it: it.merge("hospital"), "Only a Learner can be merged with another, not 'hospital'"),
         (lambda it: it.forget(FIRST[0][:, :2], FIRST[1]), "expecting 5 features"),
         (lambda it: it.merge(learnt(SECOND)), "different features"),
         (lambda it: it.merge(learnt((np.ones((4, 3)), np.arange(4)))), "different shapes"),
@@ -281,6 +309,18 @@ def test_a_file_needs_the_very_network_again(tmp_path: Any) -> None:
     for network, sentence in ((None, "give it again"), (other, "another network")):
         with pytest.raises(FileError, match=sentence):
             Learner.load(tmp_path / "model", small(), network=network)
+    Learner(small()).fit(*FIRST).save(tmp_path / "plain")
+    with pytest.raises(FileError, match=r"cannot be loaded like this: .*leave `network` out"):
+        Learner.load(tmp_path / "plain", small(), network=Net())
+
+
+def test_a_file_is_read_with_its_own_recipe_only(tmp_path: Any) -> None:
+    Learner(small("ncm")).fit(*FIRST).save(tmp_path / "model")
+    assert np.array_equal(
+        Learner.load(tmp_path / "model", "ncm").predict(X), Learner(small("ncm")).fit(*FIRST).predict(X)
+    )
+    with pytest.raises(FileError, match="learnt with the recipe 'ncm' and not with 'lda'"):
+        Learner.load(tmp_path / "model", recipe("lda"))
 
 
 def test_a_trained_network_lends_its_features() -> None:
@@ -309,10 +349,75 @@ def test_parameters_that_do_not_go_together_are_refused(parameters: dict[str, An
         Learner(**parameters).fit(*FIRST)
 
 
-def test_a_network_whose_outputs_are_no_numbers_is_refused() -> None:
-    class Broken(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x / 0
+class Map(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
 
-    with pytest.raises(EngramError, match="not finite"):
-        Learner(network=Broken()).fit(*FIRST)
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (lambda x: x / 0, "not finite"),
+        (nn.LazyLinear(3), "lazy layers that have not seen inputs yet: call it on some first"),
+        (lambda x: (x, x), "a row for each of 60 samples, not a tuple"),
+        (lambda x: x.mean(0), r"a row for each of 60 samples, not one of the shape \(5,\)"),
+        (lambda x: x.mean(), "a row for each of 60 samples"),
+        (lambda x: x[:, :0], r"not one of the shape \(60, 0\)"),
+        (lambda x: x @ torch.ones(7, 2), r"failed on inputs of 60 x 5 \(RuntimeError: mat1 .*check what it takes"),
+        (lambda x: {}["layer\nand more"], r"failed on inputs of 60 x 5 \(KeyError"),
+    ],
+)
+def test_a_network_that_gives_no_features_is_refused(function: Any, sentence: str) -> None:
+    learner = Learner(network=Map(function))
+    with pytest.raises(EngramError, match=sentence) as caught:
+        learner.fit(*FIRST)
+    assert "\n" not in str(caught.value)
+    assert not hasattr(learner, "method_")
+
+
+def test_a_network_may_give_one_number_a_sample() -> None:
+    assert Learner(small(), network=Map(lambda x: x.sum(1))).fit(*FIRST).features(X).shape == (len(X), 1)
+
+
+def test_features_that_are_no_numbers_never_come_into_the_sums_nor_into_an_answer() -> None:
+    learner = Learner(small(), network=Map(lambda x: torch.where(x > 100, torch.nan, x))).fit(*FIRST)
+    before = learner.predict_proba(X)
+    for call in (learner.predict, learner.predict_proba, lambda x: learner.partial_fit(x, [2])):
+        with pytest.raises(EngramError, match="not finite"):
+            call(np.full((1, 5), 101.0))
+    assert np.array_equal(learner.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("change", ["weights", "parameters"])
+def test_a_fitted_learner_stays_what_it_is_when_the_network_or_the_parameters_change(change: str) -> None:
+    net = Net()
+    learner = Learner(small(), network=net).fit(*FIRST)
+    before = learner.predict_proba(X)
+    if change == "weights":
+        nn.init.ones_(net.get_parameter("layers.0.weight"))
+    else:
+        learner.set_params(network=None, recipe="ncm", seed=5)
+    twins = [copy.deepcopy(learner), pickle.loads(pickle.dumps(learner)), learner.blank().merge(learner)]
+    with pytest.raises(InputError, match="expecting 5 features"):
+        learner.partial_fit(X[:, :2], np.zeros(len(X)))
+    for twin in (learner, *twins):
+        np.testing.assert_allclose(twin.predict_proba(X), before, rtol=1e-9)
+        assert twin.state().meta["recipe"] == "analytic"
+
+
+def test_a_network_is_told_by_its_parameters_and_buffers_whatever_else_its_state_is() -> None:
+    class Extra(Net):
+        def get_extra_state(self) -> Any:
+            return {"epoch": 3}
+
+    learner = Learner(small(), network=Extra()).fit(*FIRST)
+    assert np.array_equal(copy.deepcopy(learner).predict_proba(X), learner.predict_proba(X))
+
+
+def test_the_nearest_mean_takes_no_regulariser() -> None:
+    with pytest.raises(InputError, match="no regulariser: leave ridge out"):
+        small("ncm", ridge=0.1)

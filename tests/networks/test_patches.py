@@ -187,3 +187,12 @@ def test_cluster_centres_find_the_directions_that_there_are() -> None:
     centres = cluster_centres(data, 12, random)
     torch.testing.assert_close(centres.norm(dim=1), torch.ones(12))
     assert ((directions @ centres.T).abs().amax(1) > 0.99).all()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e15])
+def test_images_of_any_scale_have_the_same_features(scale: float) -> None:
+    x = torch.randn(20, 1, 9, 9, generator=torch.Generator().manual_seed(0))
+    found, wanted = fitted(x * scale)(x * scale), fitted(x)(x)
+    assert torch.isfinite(found).all()
+    if scale > 1e-15:  # below, variances are beyond float32
+        torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)

@@ -44,10 +44,13 @@ def solved_head(moments: Moments, strength: float, discriminant: bool) -> Head |
     mean = moments.by_class.sum(0) / total
     centred = (moments.by_class - counts[:, None] * mean).T
     matrix = moments.square
-    matrix.addr_(mean.to(matrix.dtype), mean.to(matrix.dtype), alpha=-float(total))
     diagonal = matrix.diagonal()
+    squares = float(diagonal.double().mean())
+    matrix.addr_(mean.to(matrix.dtype), mean.to(matrix.dtype), alpha=-float(total))
     variance = float(diagonal.double().mean())
-    diagonal += strength * variance if variance > 0 else 1.0
+    # of equal rows, or of one that is left of many, there is no variance but that of rounding
+    varies = variance > torch.finfo(matrix.dtype).eps ** 0.5 * squares
+    diagonal += strength * variance if varies else max(squares, 1.0)
     solution = _solved(matrix, centred)
     if solution is None:
         return None

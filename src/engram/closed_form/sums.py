@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engram.closed_form.triangles import add_products, lower, upper_product
+from engram.closed_form.triangles import add_products, clear, lower, upper_product
 from engram.errors import InputError
 from engram.lesson import State
 
@@ -70,7 +70,8 @@ class Sums:
         self.by_class += sign * (parts.transpose(1, 2).to(features.dtype) @ features)
         for index, rows in enumerate([y == column for column in range(self.columns)] if self.apart else [slice(None)]):
             add_products(self.products[index], features[rows][~held[rows]], features[rows][held[rows]], sign)
-        self._clear_the_empty()
+        if sign < 0:
+            self._clear_the_empty()
 
     def forget(self, columns: list[int]) -> None:
         """Take out whole classes; their products too, where each class has its own."""
@@ -82,10 +83,9 @@ class Sums:
         """What nothing is left of is zero, and not the rounding of having been something."""
         empty = self.counts == 0
         self.by_class[empty] = 0
-        if self.apart:
-            self.products[(self.counts.sum(0) == 0).nonzero().flatten()] = 0
-        elif empty.all():
-            self.products.zero_()
+        learnt, held = empty if self.apart else empty.all(1, keepdim=True)
+        for index in (learnt | held).nonzero().flatten().tolist():
+            clear(self.products[index], bool(learnt[index]), bool(held[index]))
 
     def keep(self, columns: list[int]) -> None:
         """Only these columns, in this order."""

@@ -26,6 +26,16 @@ def add_products(pair: Tensor, low: Tensor, high: Tensor, sign: int = 1) -> None
             pair[square, end + 1 :].add_(products[:, end - start :], alpha=sign)
 
 
+def clear(pair: Tensor, low: bool, high: bool) -> None:
+    """Set the lower triangle, the upper one or both to zero."""
+    if low and high:
+        pair.zero_()
+    elif low:
+        pair.triu_(1)
+    elif high:
+        pair.tril_()
+
+
 def lower(pair: Tensor, both: bool) -> Tensor:
     """A matrix of its own whose lower triangle is the lower one, or with `both` the sum of the two matrices."""
     matrix = pair[:, :-1].clone(memory_format=torch.contiguous_format)

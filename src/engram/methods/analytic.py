@@ -15,7 +15,7 @@ from engram.closed_form.sums import Sums
 from engram.closed_form.temperature import sharpness
 from engram.errors import EngramError, InputError
 from engram.lesson import Lesson, Position, State, Watch
-from engram.networks.frozen import FrozenFeatures, fingerprint
+from engram.networks.frozen import FrozenFeatures
 from engram.networks.patches import PatchFeatures
 from engram.networks.random_features import RandomFeatures
 from engram.randomness import generator
@@ -84,8 +84,6 @@ class AnalyticMethod:
         else:
             self.map = RandomFeatures.fit(sample, self.settings, random)
         raw = self._raw(sample).double()
-        if not torch.isfinite(raw).all():
-            raise EngramError("The features of the first task are not finite numbers: check the network or the inputs.")
         self.shift, spread = raw.mean(0), raw.std(0, correction=0)
         varies = spread > 1e-6 * self.shift.abs().clamp_min(1e-12)  # the rest is rounding
         self.scale = torch.where(varies, 1 / spread, 1.0)
@@ -98,7 +96,10 @@ class AnalyticMethod:
     def _raw(self, x: Tensor) -> Tensor:
         assert self.map is not None
         with torch.no_grad():
-            return torch.cat([self.map(part) for part in x.split(self.head_settings.rows)])
+            raw = torch.cat([self.map(part) for part in x.split(self.head_settings.rows)])
+        if not torch.isfinite(raw).all():  # sums could never be rid of them again
+            raise EngramError("Features of these samples are not finite numbers: check the network or the inputs.")
+        return raw
 
     def _features(self, x: Tensor) -> Tensor:
         raw = self._raw(x)
@@ -167,7 +168,7 @@ class AnalyticMethod:
         return {}
 
     def measures(self) -> dict[str, Any]:
-        """How the head was chosen, and from how many features; empty before the first prediction."""
+        """How the head that was last solved for was chosen, and from how many features."""
         return self._measures | {"features": self.sums.width}
 
     # --- taking out, and putting together ---
@@ -223,7 +224,7 @@ class AnalyticMethod:
             state = self.map.state()
         else:
             assert self.frozen is not None
-            state = State(meta={"network": fingerprint(self.frozen.module)})
+            state = State(meta={"network": self.frozen.fingerprint})
         state.tensors |= {"feature_shift": self.shift, "feature_scale": self.scale}
         return state
 
@@ -234,15 +235,17 @@ class AnalyticMethod:
             return
         features = State(state.take("features"), state.meta["features"])
         self.shift, self.scale = (features.tensors.pop(name).clone() for name in ("feature_shift", "feature_scale"))
-        if "network" in features.meta:
-            self.map = self._same_network(features.meta["network"])
+        if "network" in features.meta or self.frozen is not None:
+            self.map = self._same_network(features.meta.get("network"))
         else:
             self.map = (PatchFeatures if "layers" in features.meta else RandomFeatures).from_state(features)
         self.sums = Sums.from_state(State(state.take("sums"), state.meta["sums"]))
 
-    def _same_network(self, wanted: str) -> FeatureMap:
+    def _same_network(self, wanted: str | None) -> FeatureMap:
+        if wanted is None:
+            raise InputError("It was learnt without a network of the user's own: leave `network` out.")
         if self.frozen is None:
             raise InputError("It was learnt with a network of the user's own: give it again, as `network`.")
-        if fingerprint(self.frozen.module) != wanted:
+        if self.frozen.fingerprint != wanted:
             raise InputError("It was learnt with another network than the one given: its weights differ.")
         return self.frozen

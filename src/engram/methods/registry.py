@@ -33,7 +33,7 @@ class Start:
     device: torch.device
     low_precision: bool
     network: nn.Module | None
-    """the user's own"""
+    """a frozen copy of the user's own"""
 
 
 def start_method(start: Start) -> Method:

@@ -7,26 +7,55 @@ import hashlib
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from engram.errors import InputError
 
 PART = 256
 
 
+def frozen_copy(module: nn.Module, device: torch.device) -> nn.Module:
+    """In evaluation mode and never trained, whatever becomes of the module itself."""
+    if any(is_lazy(parameter) for parameter in module.parameters()):
+        raise InputError("The network has lazy layers that have not seen inputs yet: call it on some first.")
+    return copy.deepcopy(module).to(device).eval().requires_grad_(False)
+
+
 class FrozenFeatures:
-    """The outputs of a copy of a module, in evaluation mode, flattened to a row a sample. It is never trained."""
+    """The outputs of a frozen module, flattened to a row a sample."""
 
     def __init__(self, module: nn.Module, device: torch.device, low_precision: bool) -> None:
-        self.module = copy.deepcopy(module).to(device).eval().requires_grad_(False)
+        self.module = module
+        self.fingerprint = fingerprint(module)
         self.device_type, self.low_precision = device.type, low_precision
 
     def __call__(self, x: Tensor) -> Tensor:
         with torch.no_grad(), torch.autocast(self.device_type, torch.bfloat16, enabled=self.low_precision):
-            return torch.cat([self.module(part.float()).flatten(1).float() for part in x.split(PART)])
+            return torch.cat([self._rows(part.float()) for part in x.split(PART)])
+
+    def _rows(self, part: Tensor) -> Tensor:
+        try:
+            found = self.module(part)
+        except Exception as error:
+            shape, reason = " x ".join(map(str, part.shape)), (str(error).splitlines() or [""])[0]
+            message = (
+                f"The network failed on inputs of {shape} ({type(error).__name__}: {reason}): check what it takes."
+            )
+            raise InputError(message) from error
+        if not isinstance(found, Tensor) or found.shape[:1] != part.shape[:1] or not found.numel():
+            given = (
+                f"one of the shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+            )
+            raise InputError(
+                f"The network must return a tensor with a row for each of {len(part)} samples, not {given}."
+            )
+        return found.reshape(len(part), -1).float()
 
 
 def fingerprint(module: nn.Module) -> str:
     """A checksum of a module's parameters and buffers: modules of the same one compute the same, code apart."""
     digest = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
+    for name, tensor in sorted([*module.named_parameters(), *module.named_buffers()]):
         plain = tensor.detach().cpu().contiguous()
         digest.update(f"{name} {plain.dtype} {tuple(plain.shape)}".encode())
         digest.update(plain.reshape(-1).view(torch.uint8).numpy().data)

@@ -186,7 +186,8 @@ def _fitted_layer(
     random: torch.Generator,
 ) -> PatchLayer:
     raw = sampled_patches(images, side, random)
-    contrast = settings.contrast * float(raw.double().var(1, correction=0).mean()) or 1.0
+    variance = float(raw.double().var(1, correction=0).mean())
+    contrast = max(settings.contrast * variance, torch.finfo(raw.dtype).tiny) if variance else 1.0
     lively = raw[raw.var(1, correction=0) > contrast]  # an image's blank places would all be the same filter
     patches = F.layer_norm(lively if len(lively) else raw, raw.shape[1:], eps=contrast)
     if flips:

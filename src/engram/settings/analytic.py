@@ -56,7 +56,7 @@ class HeadSettings:
     kind: Literal["ridge", "lda", "ncm"] = "ridge"
     """ridge: regularised least squares; lda: linear discriminant; ncm: nearest class mean"""
     ridge: float | None = None
-    """strength of the regulariser, as a share of the features' variance (None: chosen by held-out rows)"""
+    """strength of the regulariser, as a share of the features' variance (None: by held-out rows); ncm has none"""
     class_memory: int = 64
     """MB that may be spent on sums of their own for each class, so that whole classes can be forgotten"""
     rows: int = 1024
@@ -68,3 +68,5 @@ class HeadSettings:
         check_whole(self, 1, "rows")
         if self.ridge is not None:
             check_number(self, "above 0", "ridge")
+            if self.kind == "ncm":
+                raise InputError("The nearest class mean has no regulariser: leave ridge out, or choose another kind.")
