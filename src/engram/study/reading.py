@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import string
 import tomllib
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from engram.data.sets import set_info
 from engram.errors import EngramError, FileError, InputError
@@ -21,7 +22,8 @@ from engram.settings.checks import is_whole
 from engram.study.definition import Column, Row, Study
 from engram.study.grid import settings_of
 
-PartT = TypeVar("PartT", Row, Column)
+LETTERS = {*string.ascii_letters, *string.digits, *"+-_."}
+"""of which names are made"""
 
 
 def built_in() -> dict[str, str]:
@@ -115,7 +117,7 @@ def _column(name: str, plain: Any, where: str) -> Column:
 
 
 def _check_part(name: str, plain: Any, kind: type, where: str) -> None:
-    if not name.strip(".") or not set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-_."):
+    if not name.strip(".") or not set(name) <= LETTERS:
         raise InputError(f"{where}: names are made of letters, digits, +, -, _ and dots, as they name folders.")
     _check_keys(_table(plain, where), [f.name for f in dataclasses.fields(kind) if f.name != "name"], where)
 
