@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engram.report import paper
+from engram.report.tables import effort
 from engram.study.folder import Contents, Found, read_folder
 from engram.study.grid import cells_of
 from engram.study.statistics import Summary, summarise
@@ -122,13 +123,11 @@ def protocols(results: Iterable[Found]) -> list[str]:
 def _way(one: Found) -> str:
     result: Any = one.result
     order = f"class order {one.class_order}" if one.class_order else "natural class order"
-    count = result.get("epochs") or 1
-    epochs = f"{count} epoch{'' if count == 1 else 's'} a task, "
     samples = result.get("samples", {}).get("test")
     tested = f", {samples:,} test samples" if samples else ""
     return (
-        f"{one.column}: {result['tasks']} tasks, {order}, {epochs}selection {result.get('selection')}, "
-        f"{result.get('precision')} on {result.get('device')}{tested}"
+        f"{one.column}: {result['tasks']} tasks, {order}, {effort(result)} a task, "
+        f"selection {result.get('selection')}, {result.get('precision')} on {result.get('device')}{tested}"
     )
 
 

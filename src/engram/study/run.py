@@ -273,7 +273,7 @@ def protocol(recipe: Recipe, options: RunOptions) -> dict[str, Any]:
         "tasks": options.resolved_tasks(),
         "seed": options.seed,
         "class_order_seed": options.class_order_seed,
-        "epochs": recipe.training.epochs if "training" in recipe.own else 1,  # one pass
+        "epochs": recipe.epochs,
         "selection": options.selection,
         "settings": json_plain(recipe.settings()),
         "order": list(recipe.ingredients),
