@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.study.studies import fill, put, tiny
+from tests.study.studies import fill, made_up, put, tiny
 
 from engram import files
 from engram.cli import main
@@ -154,6 +154,16 @@ def test_a_folder_with_nothing_in_it_says_so_and_a_missing_one_is_an_error(
     assert "There is no result yet" in (tmp_path / "nothing/report/index.html").read_text()
     assert main(["report", str(tmp_path / "none")]) == 2
     assert "none is not a folder" in capsys.readouterr().err
+
+
+def test_columns_of_any_name_and_a_damaged_choice_are_no_obstacle(tmp_path: Path) -> None:
+    result = made_up(cells_of(tiny(rows={"owm": {}}, columns={"digits-5": {}}), {})[0])
+    files.write_json(tmp_path / "my digits/mine/first/result.json", result)
+    files.write_text(tmp_path / "my digits/mine/choice.json", "{")
+    report(str(tmp_path), None)
+    tables = (tmp_path / "report/tables.md").read_text()
+    assert "| recipe | after 1 | after 2 | after 3 | after 4 | after 5 |" in tables
+    assert "validation accuracy" not in tables
 
 
 def test_a_half_done_study_names_what_is_missing_and_what_failed(tmp_path: Path) -> None:

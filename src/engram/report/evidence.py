@@ -68,6 +68,10 @@ class Evidence:
         """Rows that have a result there."""
         return [row for row in self.rows if self.results(column, row)]
 
+    def tasks(self, column: str) -> int:
+        """Found in the results, as a folder that no study made may have any name."""
+        return max(one.result["tasks"] for one in self.all_results(column))
+
     def stores_samples(self, column: str, row: str) -> bool:
         return any(one.result["recipe"] in STORING for one in self.results(column, row))
 

@@ -60,7 +60,7 @@ def tests(evidence: Evidence) -> Table:
 
 def after_each_task(evidence: Evidence, column: str) -> Table:
     """The numbers of Figure 2."""
-    tasks = int(column.rpartition("-")[2])
+    tasks = evidence.tasks(column)
     rows = []
     for row in evidence.rows_in(column):
         after = evidence.over_tasks(column, row, "accuracy_after_task")
