@@ -12,10 +12,12 @@ from tests.study.studies import fill, made_up, put, tiny
 
 from engram import files
 from engram.cli import main
+from engram.recipes import RECIPES, Recipe
 from engram.report import findings, paper
 from engram.report.evidence import Evidence
 from engram.report.report import report
 from engram.report.style import LOOKS, look
+from engram.settings import ExperienceReplaySettings
 from engram.study.definition import Study
 from engram.study.folder import STUDY, write_failure
 from engram.study.grid import cells_of
@@ -164,6 +166,18 @@ def test_columns_of_any_name_and_a_damaged_choice_are_no_obstacle(tmp_path: Path
     tables = (tmp_path / "report/tables.md").read_text()
     assert "| recipe | after 1 | after 2 | after 3 | after 4 | after 5 |" in tables
     assert "validation accuracy" not in tables
+
+
+def test_a_recipe_that_stores_samples_does_not_compete_whoever_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Recipe("hoard", "stores", {"er": ExperienceReplaySettings(memory=3)})
+    monkeypatch.setitem(RECIPES, "hoard", own)
+    fill(tmp_path, tiny(rows={"owm": {}, "hoard": {}}))
+    evidence = Evidence(tmp_path)
+    strong = {row[0].text for row in findings.table_2(evidence).rows if row[1].strong}
+    assert strong == {"owm"}
+    assert "hoard" in findings.table_2(evidence).notes[-1]
 
 
 def test_a_half_done_study_names_what_is_missing_and_what_failed(tmp_path: Path) -> None:

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engram.recipes import RECIPES
 from engram.report import paper
 from engram.report.tables import effort
 from engram.study.folder import Contents, Found, read_folder
 from engram.study.grid import cells_of
 from engram.study.statistics import Summary, summarise
-
-STORING = ("joint", "icarl", "er")
-"""Recipes that keep old samples, and so do not compete with the others."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Evidence:
         return max(one.result["tasks"] for one in self.all_results(column))
 
     def stores_samples(self, column: str, row: str) -> bool:
-        return any(one.result["recipe"] in STORING for one in self.results(column, row))
+        return any(one.result["recipe"] in storing() for one in self.results(column, row))
 
     def class_orders(self) -> list[int]:
         return sorted({order for _, _, order in self._cells})
@@ -108,6 +106,11 @@ class Evidence:
             known = set(paper.rows()) if set(self.columns) & set(paper.order()[0]) else set()
             wanted = [name for name in paper.order()[1] if name in found | known]
         return wanted + sorted(found - set(wanted))
+
+
+def storing() -> list[str]:
+    """Recipes that keep old samples, and so do not compete with the others."""
+    return [name for name, recipe in RECIPES.items() if recipe.keeps_data or recipe.exemplars]
 
 
 def protocols(results: Iterable[Found]) -> list[str]:
