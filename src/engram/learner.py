@@ -41,7 +41,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     recipe : a name in `engram.recipes.RECIPES`, or a `Recipe` (see `engram.recipe`) with settings of your own.
-    epochs : passes over each task's data; None takes the recipe's. Recipes that learn in one pass have none.
+    epochs : passes over each task's data; None takes the recipe's. Recipes without a training loop have none.
     seed : of the weights and of everything random in training.
     precision : "float32", "bfloat16", or "auto" for the faster one on this machine.
     device : "cpu", "cuda", or "auto".
@@ -291,7 +291,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _start(self, form: InputForm, table: ClassTable) -> None:
         chosen = as_recipe(self.recipe)
         if self.epochs is not None and "training" not in chosen.own:
-            raise InputError(f"Recipe {chosen.name!r} learns each task in one pass: leave epochs out.")
+            raise InputError(f"Recipe {chosen.name!r} has no epochs to set: leave epochs out.")
         if self.network is not None and not isinstance(self.network, nn.Module):
             raise InputError(f"network must be a torch.nn.Module, not {self.network!r}.")
         if self.epochs is not None:

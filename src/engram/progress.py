@@ -51,6 +51,8 @@ class Progress:
 
     def task(self, index: int, tasks: int) -> None:
         self._task, self._tasks = index, tasks
+        where = f"{self._title}: task {index + 1}/{tasks}"
+        self._bar.update(self._row, description=where, total=float(tasks), completed=float(index), speed="")
         self._samples, self._since = 0, time.perf_counter()
 
     def stepped(self, position: Position) -> None:

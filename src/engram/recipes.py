@@ -72,6 +72,13 @@ class Recipe:
         return self.own["network"]
 
     @property
+    def epochs(self) -> int | None:
+        """Passes over each task's data; None where the method counts its steps instead."""
+        if "training" in self.own:
+            return self.training.epochs
+        return None if self.method == "dgm" else 1
+
+    @property
     def keeps_data(self) -> bool:
         """Whether all samples are stored: only the upper bound does so."""
         return self.method == "joint"

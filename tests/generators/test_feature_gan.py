@@ -12,13 +12,13 @@ from torch import Tensor
 from engram.generators.conditional import Mixture
 from engram.generators.feature_gan import FeatureCritic, FeatureGAN
 from engram.generators.wgan_gp import as_its_class
-from engram.settings import GeneratorSettings
+from engram.settings import ReplaySettings
 
 CPU = torch.device("cpu")
-SMALL = GeneratorSettings(generator_steps=200, generator_width=32, generator_batch=32, generator_rate=4e-3, noise=8)
+SMALL = ReplaySettings(generator_steps=200, generator_width=32, generator_batch=32, generator_rate=4e-3, noise=8)
 
 
-def gan(settings: GeneratorSettings = SMALL, features: int = 6) -> FeatureGAN:
+def gan(settings: ReplaySettings = SMALL, features: int = 6) -> FeatureGAN:
     torch.manual_seed(0)
     return FeatureGAN(settings, features, CPU, False)
 
@@ -80,7 +80,7 @@ def test_alignment_is_the_squared_distance_to_the_former_generator_by_hand() -> 
 @pytest.mark.parametrize(
     "settings", [SMALL, replace(SMALL, critic="conditional"), replace(SMALL, critic="conditional", alignment=1e-3)]
 )
-def test_it_generates_what_it_is_asked_for_also_of_earlier_tasks(settings: GeneratorSettings) -> None:
+def test_it_generates_what_it_is_asked_for_also_of_earlier_tasks(settings: ReplaySettings) -> None:
     subject = gan(settings)
     random = torch.Generator().manual_seed(1)
     subject.learn(*features_of(0, 1), 4, quiet)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from engram.generators.image_gan import ImageCritic, ImageGAN, ImageGenerator
-from engram.settings import GeneratorSettings
+from engram.settings import ReplaySettings
 
 CPU = torch.device("cpu")
-SMALL = GeneratorSettings(generator_steps=2, generator_width=3, generator_batch=6, noise=4)
+SMALL = ReplaySettings(generator_steps=2, generator_width=3, generator_batch=6, noise=4)
 SHAPES = [(1, 8, 8), (3, 32, 32), (2, 7, 10)]
 
 

@@ -341,7 +341,7 @@ def test_a_trained_network_lends_its_features() -> None:
     [
         ({"network": "resnet"}, "network must be a torch.nn.Module, not 'resnet'"),
         ({"recipe": "owm", "network": nn.Flatten()}, "'owm' has a network of its own"),
-        ({"epochs": 3}, "'analytic' learns each task in one pass: leave epochs out"),
+        ({"epochs": 3}, "'analytic' has no epochs to set: leave epochs out"),
     ],
 )
 def test_parameters_that_do_not_go_together_are_refused(parameters: dict[str, Any], sentence: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor
 from engram.generators.masked_gan import MaskedGenerator
 from engram.lesson import Lesson, Watch
 from engram.methods.dgm import DGMMethod
-from engram.settings import DGMSettings
+from engram.settings import DGMSettings, GeneratorSettings, ReplaySettings
 
 SMALL: dict[str, Any] = {"generator_steps": 6, "generator_width": 3, "generator_batch": 8, "noise": 5}
 SHAPE = (1, 8, 8)
@@ -26,6 +27,20 @@ def claim(subject: MaskedGenerator, share: float) -> None:
     """As if training had let so many weights through."""
     for scores in subject.claims:
         scores.data = share - torch.rand_like(scores)
+
+
+def test_its_only_settings_are_those_that_it_reads() -> None:
+    others = {field.name for field in fields(ReplaySettings)} - {field.name for field in fields(GeneratorSettings)}
+    assert {"critic", "alignment"} <= others
+    assert not others & {field.name for field in fields(DGMSettings)}
+
+
+def test_the_share_of_free_weights_is_counted_once_a_task_and_not_each_step() -> None:
+    subject = generator()
+    subject.begin_task([0])
+    subject.to("meta")  # where no number can be looked at, as a look waits for the device
+    subject.reserved = [reserved.to("meta") for reserved in subject.reserved]
+    assert subject.claimed().is_meta
 
 
 def test_masks_gradients_are_those_of_the_masked_weights_by_hand() -> None:

@@ -321,3 +321,19 @@ def test_a_restored_state_goes_on_bit_for_bit(after: int) -> None:
     resumed.learn(lesson(1), Watch())
     assert all(map(torch.equal, weights(resumed), weights(whole)))
     assert resumed.traces() == whole.traces()
+
+
+def test_an_epoch_of_which_no_step_is_left_has_no_loss_to_tell() -> None:
+    told: list[int] = []
+    subject, task = method(epochs=2), lesson()
+    training = subject.begin(task)
+    training.step = 4  # of 4: as a checkpoint has it that was written after the first epoch's last step
+    subject.training = training
+
+    class Listening(Watch):
+        def epoch_ended(self, epoch: int, epochs: int, loss: float) -> None:
+            assert loss > 0
+            told.append(epoch)
+
+    subject.learn(task, Listening())
+    assert told == [1]

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.study.studies import fill, put, tiny
+from tests.study.studies import fill, made_up, put, tiny
 
 from engram import files
 from engram.cli import main
+from engram.recipes import RECIPES, Recipe
 from engram.report import findings, paper
 from engram.report.evidence import Evidence
 from engram.report.report import report
 from engram.report.style import LOOKS, look
+from engram.settings import ExperienceReplaySettings
 from engram.study.definition import Study
 from engram.study.folder import STUDY, write_failure
 from engram.study.grid import cells_of
@@ -156,6 +158,28 @@ def test_a_folder_with_nothing_in_it_says_so_and_a_missing_one_is_an_error(
     assert "none is not a folder" in capsys.readouterr().err
 
 
+def test_columns_of_any_name_and_a_damaged_choice_are_no_obstacle(tmp_path: Path) -> None:
+    result = made_up(cells_of(tiny(rows={"owm": {}}, columns={"digits-5": {}}), {})[0])
+    files.write_json(tmp_path / "my digits/mine/first/result.json", result)
+    files.write_text(tmp_path / "my digits/mine/choice.json", "{")
+    report(str(tmp_path), None)
+    tables = (tmp_path / "report/tables.md").read_text()
+    assert "| recipe | after 1 | after 2 | after 3 | after 4 | after 5 |" in tables
+    assert "validation accuracy" not in tables
+
+
+def test_a_recipe_that_stores_samples_does_not_compete_whoever_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Recipe("hoard", "stores", {"er": ExperienceReplaySettings(memory=3)})
+    monkeypatch.setitem(RECIPES, "hoard", own)
+    fill(tmp_path, tiny(rows={"owm": {}, "hoard": {}}))
+    evidence = Evidence(tmp_path)
+    strong = {row[0].text for row in findings.table_2(evidence).rows if row[1].strong}
+    assert strong == {"owm"}
+    assert "hoard" in findings.table_2(evidence).notes[-1]
+
+
 def test_a_half_done_study_names_what_is_missing_and_what_failed(tmp_path: Path) -> None:
     rows = {**ROWS, "wonder": {"planned": True}}
     study = started(tmp_path, rows=rows)
@@ -202,8 +226,9 @@ def test_the_papers_numbers_are_whole() -> None:
 
 
 def test_each_known_recipe_has_a_look_of_its_own_on_both_grounds() -> None:
-    looks = [(one.light, one.marker, one.dash) for one in LOOKS.values()]
+    looks = [(one.marker, one.dash) for one in LOOKS.values()]
     assert len(set(looks)) == len(looks)
+    assert set(RECIPES) <= set(LOOKS)
     for one in [*LOOKS.values(), look("never seen before")]:
         assert contrast(one.light, "#ffffff") > 4
         assert contrast(one.dark, "#12171e") > 4

@@ -2,12 +2,15 @@ import io
 
 import pytest
 from rich.console import Console
-from tests.study.studies import put, tiny
+from tests.study.studies import made_up, put, tiny
 
+from engram import files
 from engram.study.board import Board
+from engram.study.conduct import Plan, outlook
 from engram.study.estimates import in_words, seconds_of
-from engram.study.folder import read_folder
+from engram.study.folder import RESULT, read_folder
 from engram.study.grid import cells_of
+from engram.study.worker import Machine
 
 PLACES = [f"digits-2/{row}/seed{seed}" for seed in (0, 1) for row in ("finetune", "owm")]
 
@@ -85,6 +88,23 @@ def test_estimates_come_from_the_nearest_cells_that_are_done(tmp_path) -> None:
     assert seconds_of(cells["digits-2/owm/seed1"], done) == 16
     assert seconds_of(cells["digits-5/owm/seed1"], done) == pytest.approx(4 + 4 * 12)
     assert seconds_of(cells["digits-5/finetune/seed1"], done) == pytest.approx(4 + 4 * 12), "better than a guess"
+
+
+def test_what_counts_steps_is_estimated_by_its_steps() -> None:
+    steps = {"generator_steps": 10, "critic_steps": 3, "generator_batch": 7}
+    (cell,) = cells_of(tiny(columns={"digits-5": {}}, rows={"dgm": {"settings": {"dgm": steps}}}, seeds=1), {})
+    assert seconds_of(cell, ()) == pytest.approx(4 + 5 * 10 * 3 * 7 * 64 * 4e-6)
+
+
+def test_times_of_another_kind_of_device_do_not_count(tmp_path) -> None:
+    study = tiny()
+    first = cells_of(study, {})[0]
+    plan = Plan(tmp_path, machine=Machine(device="cpu"))
+    guess = [one.seconds for one in outlook(study, plan)]
+    files.write_json(tmp_path / first.place / RESULT, made_up(first) | {"device": "cuda"})
+    assert [one.seconds for one in outlook(study, plan)] == guess
+    files.write_json(tmp_path / first.place / RESULT, made_up(first) | {"device": "cpu"})
+    assert [one.seconds for one in outlook(study, plan)] != guess
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(3.2, "3 s"), (100, "2 min"), (7200, "2.0 h"), (400_000, "4.6 days")])

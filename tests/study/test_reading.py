@@ -21,6 +21,7 @@ def test_the_papers_study_is_its_table_and_a_little_more() -> None:
     asked = {(column.name, row.name) for column, row in all_pairs(study)}
     assert set(paper.accuracies()) <= asked
     assert study.seeds == (0, 1, 2, 3, 4)
+    assert [part.name for part in (*study.rows, *study.columns) if part.planned and not part.missing] == []
 
 
 @pytest.mark.parametrize("name", sorted(built_in()))
@@ -61,12 +62,16 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"rows": {"owmm": {}}}, "did you mean 'owm'"),
     ({"rows": {"owm": {"receipt": "owm"}}}, "did you mean 'recipe'"),
     ({"rows": {"owm": {"columns": ["svhn-*"]}}}, "no column is called svhn-*"),
+    ({"rows": {"owm": {"columns": "digits-*"}}}, "must be a list of patterns"),
+    ({"rows": {"owm": {"columns": 5}}}, "must be a list of patterns such"),
+    ({"rows": {"owm": {"columns": []}}}, "such as"),
     ({"rows": {"owm": {"settings": {"owm": {"alpha": 1}}}}}, "have no 'alpha'"),
     ({"rows": {"owm": {"settings": {"owm": {"alpha_conv": -1}}}}}, "alpha_conv must be"),
     ({"rows": {"owm": {"tune": {"owm.alpha_conv": [-1]}}}}, "alpha_conv must be"),
     ({"rows": {"owm": {"tune": {"alpha_conv": [1]}}}}, "tune must be like"),
     ({"rows": {"owm": {"planned": "yes"}}}, "planned must be"),
     ({"rows": {"../owm": {"recipe": "owm"}}}, "names are made of letters"),
+    ({"rows": {"..": {"recipe": "owm"}}}, "names are made"),
     ({"columns": {"digits": {}}}, "SET-TASKS"),
     ({"columns": {"digit-5": {}}}, "did you mean digits"),
     ({"columns": {"digits-11": {}}}, "cannot make 11 tasks"),
@@ -101,9 +106,10 @@ def test_files_that_are_no_study_give_one_sentence(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=sentence):
             read_study(name)
-    (tmp_path / "study.json").write_text("{}")
-    with pytest.raises(FileError, match="run `engram study` again"):
-        read_stored(tmp_path / "study.json")
+    for text in ("{}", "[]", '{"name": "x", "study": []}', '{"name": "x", "study": {"title": 1, "rows": 2}}'):
+        (tmp_path / "study.json").write_text(text)
+        with pytest.raises(FileError, match="run `engram study` again"):
+            read_stored(tmp_path / "study.json")
 
 
 def test_a_recipe_without_epochs_is_given_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from engram.lesson import Position
 from engram.progress import Progress
 from engram.recipes import RECIPES, Recipe, recipe
 from engram.report import demo
+from engram.report.tables import effort
 from engram.study.options import RunOptions
 from engram.study.run import ANALYSIS, CHECKPOINT, RESULT, SHOWN, Run, RunWatch, run
 
@@ -229,6 +230,31 @@ def test_a_finished_run_of_another_precision_is_not_taken_for_this_one(finished:
     out, result = finished
     with pytest.raises(InputError, match="with precision 'float32', not 'bfloat16'"):
         quietly(small(result["recipe"]), options(out, resume=True, precision="bfloat16"))
+
+
+def test_how_long_each_task_is_learnt_is_told_as_it_is() -> None:
+    described = {name: effort({"epochs": small(name).epochs, "settings": small(name).settings()}) for name in RECIPES}
+    assert described.pop("dgm") == "2 generator steps"
+    assert {name for name, words in described.items() if words == "one pass"} == {"analytic", "lda", "ncm"}
+    assert set(described.values()) == {"one pass", "2 epochs"}
+    assert small("dgm").epochs is None
+
+
+def test_the_progress_bar_names_the_task_of_a_method_without_epochs() -> None:
+    shown: list[tuple[str, float | None, float]] = []
+
+    class Looking(Progress):
+        def worked(self, what: str, done: int, total: int) -> None:
+            bar = self._bar.tasks[0]
+            shown.append((bar.description, bar.total, bar.completed))
+            super().worked(what, done, total)
+
+    with Looking("dgm on digits", quiet=True) as progress:
+        progress.task(0, 5)
+        progress.worked("generator", 1, 2)
+        progress.task(3, 5)
+        progress.worked("generator", 1, 2)
+    assert shown == [("dgm on digits: task 1/5", 5.0, 0.0), ("dgm on digits: task 4/5", 5.0, 3.0)]
 
 
 def test_where_there_are_no_epochs_none_can_be_selected(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import json
 import sqlite3
 from pathlib import Path
 
@@ -57,7 +58,10 @@ def test_a_damaged_result_is_a_failure_and_not_the_end(tmp_path: Path) -> None:
     put(tmp_path, CELLS[0])
     broken = tmp_path / CELLS[1].place / "result.json"
     broken.parent.mkdir(parents=True)
-    for text in ("{", "[]", "{}"):
+    whole = made_up(CELLS[1])
+    lacking = [{key: value for key, value in whole.items() if key != name} for name in ("class_order_seed", "groups")]
+    wrong = [whole | {"accuracy": "much"}, whole | {"seconds": None}, whole | {"drift": 3}]
+    for text in ("{", "[]", "{}", *map(json.dumps, lacking + wrong)):
         broken.write_text(text)
         contents = read_folder(tmp_path)
         assert [found.place for found in contents.results] == [CELLS[0].place]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from engram.generators.wgan_gp import train
 from engram.lesson import State
-from engram.settings import GeneratorSettings
+from engram.settings import ReplaySettings
 
 LEAK = 0.2
 
@@ -31,7 +31,7 @@ class ConditionalGAN:
 
     def __init__(
         self,
-        settings: GeneratorSettings,
+        settings: ReplaySettings,
         generator: Growing,
         critic: Growing,
         device: torch.device,
@@ -70,7 +70,9 @@ class ConditionalGAN:
         real = Mixture(self._inwards(samples), columns, width, any_class, old, remembered)
         anchored = self._alignment(former, old) if self.settings.alignment and old else None
         networks: tuple[Any, Any] = self.generator, self.critic
-        return train(*networks, real, any_class, self.settings, self.device, self.low_precision, stepped, anchored)
+        where = self.settings, self.device, self.low_precision
+        given = self.settings.critic == "conditional"
+        return train(*networks, real, any_class, *where, stepped, anchored, given=given)
 
     def sample(self, columns: Tensor, random: torch.Generator) -> Tensor:
         """Generated samples of these classes, all of which have been learnt."""

@@ -7,13 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.generators.conditional import LEAK, ConditionalGAN, Growing, bend, grown
-from engram.settings import GeneratorSettings
+from engram.settings import ReplaySettings
 
 
 class FeatureGenerator(Growing):
     """[noise ; class] → width → width → features; never negative, as the features are."""
 
-    def __init__(self, settings: GeneratorSettings, features: int) -> None:
+    def __init__(self, settings: ReplaySettings, features: int) -> None:
         super().__init__()
         width = settings.generator_width
         self.enter = nn.Linear(settings.noise, width)
@@ -33,7 +33,7 @@ class FeatureGenerator(Growing):
 class FeatureCritic(Growing):
     """features → width → width → how real they look, and a score for each class."""
 
-    def __init__(self, settings: GeneratorSettings, features: int) -> None:
+    def __init__(self, settings: ReplaySettings, features: int) -> None:
         super().__init__()
         width = settings.generator_width
         self.enter = nn.Linear(features, width)
@@ -62,7 +62,7 @@ class FeatureCritic(Growing):
 class FeatureGAN(ConditionalGAN):
     """Learns the features of class after class; those of earlier classes it learns from its former self."""
 
-    def __init__(self, settings: GeneratorSettings, features: int, device: torch.device, low_precision: bool) -> None:
+    def __init__(self, settings: ReplaySettings, features: int, device: torch.device, low_precision: bool) -> None:
         networks = FeatureGenerator(settings, features), FeatureCritic(settings, features)
         super().__init__(settings, *networks, device, low_precision)
 

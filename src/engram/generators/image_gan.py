@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from engram.generators.conditional import LEAK, ConditionalGAN, Growing, bend, grown
-from engram.settings import GeneratorSettings
+from engram.settings import GeneratorSettings, ReplaySettings
 
 HALVINGS = 3
 """Each convolution halves an image, each deconvolution doubles it."""
@@ -94,7 +94,7 @@ class ImageGAN(ConditionalGAN):
     """Learns the images of class after class; those of earlier classes it learns from its former self."""
 
     def __init__(
-        self, settings: GeneratorSettings, shape: tuple[int, int, int], device: torch.device, low_precision: bool
+        self, settings: ReplaySettings, shape: tuple[int, int, int], device: torch.device, low_precision: bool
     ) -> None:
         self.shape = shape
         super().__init__(settings, ImageGenerator(settings, shape), ImageCritic(settings, shape), device, low_precision)

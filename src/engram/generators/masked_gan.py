@@ -55,6 +55,7 @@ class MaskedGenerator(nn.Module):
         """New masks, a new last layer and new classes, to be learnt."""
         device = self.weights[0].device
         self.columns = columns
+        self.free = max(1, sum(int((~reserved).sum()) for reserved in self.reserved))
         self.claims = nn.ParameterList(torch.zeros_like(weight) for weight in self.weights)
         inputs = self.weights[-1].shape[0]
         self.last = nn.Parameter(_random((self.shape[0], inputs, KERNEL, KERNEL), inputs).to(device))
@@ -84,7 +85,7 @@ class MaskedGenerator(nn.Module):
     def claimed(self) -> Tensor:
         """The share of the free weights that the masks let through: what a task shall keep small."""
         let_through = sum(((self.sharpness * c).sigmoid() * ~r).sum() for c, r in self._pairs())
-        return torch.as_tensor(let_through) / max(1, sum(int((~reserved).sum()) for reserved in self.reserved))
+        return torch.as_tensor(let_through) / self.free
 
     def edit_gradients(self) -> None:
         """Weights of earlier tasks stand still; claims learn at the pace of masks that are not sharp yet."""

@@ -61,14 +61,15 @@ def train(
     anchored: Callable[[], Tensor] | None = None,
     taught: Callable[[], Tensor] | None = None,
     edit: Callable[[], None] | None = None,
+    given: bool = False,
 ) -> dict[str, list[float]]:
     """Train both; `real` draws what is to be imitated, `columns` the classes that are asked for, alike in number.
 
     As many real as generated samples enter the critic's loss, so that it cannot fall without bound by adding a
     constant to every judgement. `anchored` is a further loss of the generator, `taught` of the critic; `edit`
-    may change the generator's gradients. Returns the losses, in means over twentieths of the training.
+    may change the generator's gradients. The critic is told the classes where they are `given`, else it tells them.
+    Returns the losses, in means over twentieths of the training.
     """
-    given = settings.critic == "conditional"
     losses = conditional_critic_loss if given else critic_loss
     critic_step = _stepper(list(critic.parameters()), settings)
     generator_step = _stepper(list(generator.parameters()), settings, edit)

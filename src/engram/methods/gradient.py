@@ -118,7 +118,8 @@ class GradientMethod:
             if training.step % LOOK_EVERY == 0 or training.step == steps:
                 self._check_finite(training)
             watch.stepped(Position(training.epoch, epochs, index + 1, steps, len(y)))
-        watch.epoch_ended(training.epoch, epochs, float(total) / max(1, training.step - first))
+        if training.step > first:  # not where a run was stopped after an epoch's last step
+            watch.epoch_ended(training.epoch, epochs, float(total) / (training.step - first))
 
     def train_step(self, optimizer: torch.optim.SGD, x: Tensor, y: Tensor, step: Step) -> Tensor:
         for ingredient in self.ingredients:

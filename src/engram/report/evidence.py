@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engram.recipes import RECIPES
 from engram.report import paper
+from engram.report.tables import effort
 from engram.study.folder import Contents, Found, read_folder
 from engram.study.grid import cells_of
 from engram.study.statistics import Summary, summarise
-
-STORING = ("joint", "icarl", "er")
-"""Recipes that keep old samples, and so do not compete with the others."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,12 @@ class Evidence:
         """Rows that have a result there."""
         return [row for row in self.rows if self.results(column, row)]
 
+    def tasks(self, column: str) -> int:
+        """Found in the results, as a folder that no study made may have any name."""
+        return max(one.result["tasks"] for one in self.all_results(column))
+
     def stores_samples(self, column: str, row: str) -> bool:
-        return any(one.result["recipe"] in STORING for one in self.results(column, row))
+        return any(one.result["recipe"] in storing() for one in self.results(column, row))
 
     def class_orders(self) -> list[int]:
         return sorted({order for _, _, order in self._cells})
@@ -105,6 +108,11 @@ class Evidence:
         return wanted + sorted(found - set(wanted))
 
 
+def storing() -> list[str]:
+    """Recipes that keep old samples, and so do not compete with the others."""
+    return [name for name, recipe in RECIPES.items() if recipe.keeps_data or recipe.exemplars]
+
+
 def protocols(results: Iterable[Found]) -> list[str]:
     """How these results came about, one line for each way."""
     ways: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -122,13 +130,11 @@ def protocols(results: Iterable[Found]) -> list[str]:
 def _way(one: Found) -> str:
     result: Any = one.result
     order = f"class order {one.class_order}" if one.class_order else "natural class order"
-    count = result.get("epochs") or 1
-    epochs = f"{count} epoch{'' if count == 1 else 's'} a task, "
     samples = result.get("samples", {}).get("test")
     tested = f", {samples:,} test samples" if samples else ""
     return (
-        f"{one.column}: {result['tasks']} tasks, {order}, {epochs}selection {result.get('selection')}, "
-        f"{result.get('precision')} on {result.get('device')}{tested}"
+        f"{one.column}: {result['tasks']} tasks, {order}, {effort(result)} a task, "
+        f"selection {result.get('selection')}, {result.get('precision')} on {result.get('device')}{tested}"
     )
 
 

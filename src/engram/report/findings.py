@@ -8,7 +8,7 @@ from typing import Any
 
 from engram.report import paper
 from engram.report.content import Entry, Table, percent, signed
-from engram.report.evidence import STORING, Evidence, protocols
+from engram.report.evidence import Evidence, protocols, storing
 from engram.study.statistics import AGAINST, FEWEST, PROPOSED, Comparison, Summary, compare
 
 NOTHING = Entry("–")
@@ -31,7 +31,7 @@ def table_2(evidence: Evidence) -> Table:
             "Mean ± standard error over seeds; below it the paper's number, and ours less the paper's.",
             f"† p < .01, ⋆ p < .05: the mean is above that of {AGAINST}, or with ↓ below it, by Welch's t-test. "
             f"Rows with fewer than {FEWEST} seeds have no mark.",
-            f"Bold: the best of ours in a column among recipes that store no old samples (not {', '.join(STORING)}).",
+            f"Bold: the best of ours in a column among recipes that store no old samples (not {', '.join(storing())}).",
         ],
     )
 
@@ -60,7 +60,7 @@ def tests(evidence: Evidence) -> Table:
 
 def after_each_task(evidence: Evidence, column: str) -> Table:
     """The numbers of Figure 2."""
-    tasks = int(column.rpartition("-")[2])
+    tasks = evidence.tasks(column)
     rows = []
     for row in evidence.rows_in(column):
         after = evidence.over_tasks(column, row, "accuracy_after_task")

@@ -27,14 +27,14 @@ def after_each_task(evidence: Evidence, column: str) -> Picture:
     figure, axes = _lines_figure()
     for row in evidence.rows_in(column):
         after = evidence.over_tasks(column, row, "accuracy_after_task")
-        if len(after) == 1 < int(column.rpartition("-")[2]):
+        if len(after) == 1 < evidence.tasks(column):
             own = look(row)
             axes.axhline(after[0].mean, color=own.light, linestyle=own.dash, label=f"{row} (all data at once)")
         else:
             _line(axes, row, range(1, len(after) + 1), after)
     axes.set(xlabel="tasks learnt", ylabel="accuracy on all classes so far", ylim=(0, 1.02))
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    _finish(figure, axes, column)
+    _finish(figure, axes, evidence.tasks(column))
     ends = _ends(evidence, column, "accuracy_after_task", percent)
     return Picture(
         f"after-{column}",
@@ -58,7 +58,7 @@ def drift(evidence: Evidence, column: str) -> Picture | None:
         _line(axes, row, range(2, len(after) + 2), after)
     axes.set(xlabel="tasks learnt", ylabel="mean distance to the features after task 1")
     axes.set_ylim(bottom=0)
-    _finish(figure, axes, column)
+    _finish(figure, axes, evidence.tasks(column))
     ends = _ends(evidence, column, "drift", lambda value: f"{value:.2f}", rows)
     return Picture(
         f"drift-{column}",
@@ -96,11 +96,9 @@ def traces(evidence: Evidence, column: str) -> Picture | None:
     )
 
 
-def confusion(evidence: Evidence, column: str) -> Picture | None:
+def confusion(evidence: Evidence, column: str) -> Picture:
     """Which tasks are taken for which."""
-    rows = [row for row in evidence.rows_in(column) if "confusion" in evidence.results(column, row)[0].result]
-    if not rows:
-        return None
+    rows = evidence.rows_in(column)
     figure, panels = _panels(len(rows), 2.9)
     shares = {row: np.mean([_between_tasks(one) for one in evidence.results(column, row)], axis=0) for row in rows}
     for (row, share), axes in zip(shares.items(), panels, strict=True):
@@ -158,8 +156,8 @@ def _line(axes: Axes, row: str, tasks: Sequence[int], after: Sequence[Summary]) 
     axes.fill_between(tasks, means - errors, means + errors, color=own.light, alpha=0.18, linewidth=0)
 
 
-def _finish(figure: Figure, axes: Axes, column: str) -> None:
-    _ticks(axes, int(column.rpartition("-")[2]))
+def _finish(figure: Figure, axes: Axes, tasks: int) -> None:
+    _ticks(axes, tasks)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 

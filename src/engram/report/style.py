@@ -48,6 +48,12 @@ LOOKS = {
     "dgm": Look("#8c2f5d", "#ec96be", "H", "-."),
     "icarl-200": Look("#4c6b00", "#b3d357", "x", "-."),
     "icarl-2000": Look("#3d7a1f", "#8fdb6b", "+", "-."),
+    "icarl": Look("#4c6b00", "#b3d357", "X", "-."),
+    "er": Look("#3d7a1f", "#8fdb6b", "*", "-."),
+    "lwf": Look("#7a4a2b", "#d6a584", "d", ":"),
+    "gpm": Look("#3f5aa6", "#93abf2", "s", ":"),
+    "lda": Look("#b3131b", "#ff7a73", "v", ":"),
+    "ncm": Look("#856000", "#e2bd45", "^", ":"),
 }
 CLASSES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c7ae6", "#9a8f00", "#e0457b", "#7f8c8d"]
 """For classes; lightness between the two grounds."""

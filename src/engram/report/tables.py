@@ -50,8 +50,16 @@ def print_comparison(results: list[Mapping[str, Any]]) -> None:
 def protocol(result: Mapping[str, Any]) -> str:
     """How a result came about, in one line."""
     order = "natural class order" if result["class_order_seed"] == 0 else f"class order {result['class_order_seed']}"
-    epochs = "one pass" if result["epochs"] == 1 else f"{result['epochs']} epochs"
     return (
-        f"{result['dataset']}, {result['tasks']} tasks, {order}, seed {result['seed']}, {epochs}, "
+        f"{result['dataset']}, {result['tasks']} tasks, {order}, seed {result['seed']}, {effort(result)}, "
         f"selection {result['selection']}, {result['precision']}"
     )
+
+
+def effort(result: Mapping[str, Any]) -> str:
+    """How long each task is learnt."""
+    settings = result.get("settings", {})
+    if "dgm" in settings:  # it has no epochs
+        return f"{settings['dgm']['generator_steps']:,} generator steps"
+    epochs = result.get("epochs") or 1
+    return "one pass" if epochs == 1 else f"{epochs} epochs"

@@ -29,22 +29,21 @@ class GeneratorSettings:
     """weight of the gradient penalty"""
     noise: int = 128
     """random numbers that a sample is made of"""
-    critic: Literal["auxiliary", "conditional"] = "auxiliary"
-    """auxiliary: it also tells the class (AC-GAN); conditional: it is told the class, and has no class loss"""
-    alignment: float = 0.0
-    """weight that holds old classes' samples where the former generator put them, beside learning them from it"""
 
     def __post_init__(self) -> None:
         check_whole(self, 1, "generator_steps", "generator_width", "generator_batch", "critic_steps", "noise")
         check_number(self, "above 0", "generator_rate")
-        check_number(self, "at least 0", "penalty", "alignment")
-        check_choice(self, "critic", "auxiliary", "conditional")
+        check_number(self, "at least 0", "penalty")
 
 
 @dataclass(frozen=True)
 class ReplaySettings(GeneratorSettings):
-    """What generated samples of old classes are used for."""
+    """What generated samples of old classes are used for, and how a generator goes on making them."""
 
+    critic: Literal["auxiliary", "conditional"] = "auxiliary"
+    """auxiliary: it also tells the class (AC-GAN); conditional: it is told the class, and has no class loss"""
+    alignment: float = 0.0
+    """weight that holds old classes' samples where the former generator put them, beside learning them from it"""
     weight: float = 1.0
     """of the replay loss"""
     temperature: float = 2.0
@@ -56,9 +55,10 @@ class ReplaySettings(GeneratorSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number(self, "at least 0", "weight")
+        check_number(self, "at least 0", "weight", "alignment")
         check_number(self, "above 0", "temperature")
         check_whole(self, 1, "batch_size")
+        check_choice(self, "critic", "auxiliary", "conditional")
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engram import files
+from engram.devices import resolve_device
 from engram.study.board import Board
 from engram.study.definition import Study
 from engram.study.estimates import seconds_of
-from engram.study.folder import RESULT, STUDY, Status, read_folder, status, write_failure
+from engram.study.folder import RESULT, STUDY, Contents, Found, Status, read_folder, status, write_failure
 from engram.study.grid import Cell, cells_of, check_patterns, matching, nested, pairs, trials_of
 from engram.study.on_ray import on_ray
 from engram.study.processes import Started, in_processes, usable_cores
@@ -48,7 +49,7 @@ class Outlook:
 def outlook(study: Study, plan: Plan) -> list[Outlook]:
     """Every cell of the plan as it stands, trials first; nothing is computed."""
     check_patterns(study, plan.only)
-    done = read_folder(plan.folder).results if plan.folder.is_dir() else ()
+    done = _comparable(read_folder(plan.folder), plan) if plan.folder.is_dir() else ()
     cells = [*_trials(study, plan), *_counting(study, plan)]
     return [Outlook(cell, *status(plan.folder, cell), seconds_of(cell, done)) for cell in cells]
 
@@ -78,8 +79,17 @@ def _run(cells: Sequence[Cell], plan: Plan, board: Board) -> None:
                 continue
             contents = read_folder(plan.folder)
             write_store(plan.folder, contents)
-            board.estimates |= {cell.place: seconds_of(cell, contents.results) for cell in cells}
+            done = _comparable(contents, plan)
+            board.estimates |= {cell.place: seconds_of(cell, done) for cell in cells}
             board.ended(event.cell.place, event.reason)
+
+
+def _comparable(contents: Contents, plan: Plan) -> Sequence[Found]:
+    """Results whose times tell how long others will take: those of the same kind of device, as far as it is known."""
+    if plan.ray is not None:
+        return contents.results
+    device = str(resolve_device(plan.machine.device))
+    return [found for found in contents.results if found.result.get("device", device) == device]
 
 
 def _to_do(cell: Cell, plan: Plan) -> bool:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from engram.data.sets import SETS, set_info
-from engram.recipes import RECIPES
 from engram.study.folder import Found
 from engram.study.grid import Cell
 
 SECONDS_PER_PIXEL = 4e-6
-"""of one sample in one epoch on one core: results/cifar10-5/owm took 2,573 s for 12 epochs of 50,000 32x32 images"""
+"""of one sample in one epoch on one core: owm took 2,573 s for 12 epochs of CIFAR-10's 50,000 32x32 images"""
 STARTING = 4.0
 """seconds for a process to load torch and the data"""
 
@@ -38,19 +38,18 @@ def in_words(seconds: float) -> str:
 
 
 def _work(cell: Cell) -> float:
-    """Pixels that are looked at."""
-    return _pixels(cell.dataset) * (_epochs(cell) or 1)
+    return _pixels(cell.dataset, cell.tasks, cell.chosen_recipe().settings())
 
 
 def _work_of(found: Found) -> float:
-    return _pixels(found.result["dataset"]) * (found.result.get("epochs") or 1)
+    result = found.result
+    return _pixels(result["dataset"], result["tasks"], result.get("settings", {}))
 
 
-def _pixels(dataset: str) -> float:
+def _pixels(dataset: str, tasks: int, settings: Mapping[str, Mapping[str, Any]]) -> float:
+    """Of all real images that are looked at, again and again."""
     info = set_info(dataset)
-    return info.train * math.prod(info.shape[-2:])
-
-
-def _epochs(cell: Cell) -> int | None:
-    training = RECIPES[cell.recipe].changed(cell.settings).groups().get("training")
-    return None if training is None else training.epochs
+    samples = info.train * settings.get("training", {}).get("epochs", 1)
+    if own := settings.get("dgm"):  # counts steps and no epochs
+        samples = tasks * own["generator_steps"] * own["critic_steps"] * own["generator_batch"]
+    return samples * math.prod(info.shape[-2:])

@@ -67,8 +67,8 @@ def read_folder(folder: Path) -> Contents:
             results.append(_found(folder, path))
         except FileError as error:
             failures[_place(folder, path)] = str(error)
-    choices = tuple(_json(path) for path in sorted(folder.glob(f"*/*/{CHOICE}")))
-    return Contents(study, tuple(results), failures, choices)
+    choices = (_json(path) for path in sorted(folder.glob(f"*/*/{CHOICE}")))
+    return Contents(study, tuple(results), failures, tuple(one for one in choices if "trials" in one))
 
 
 def status(folder: Path, cell: Cell) -> tuple[Status, str]:
@@ -108,8 +108,6 @@ def locked(place: Path) -> Iterator[None]:
 
 def _found(folder: Path, path: Path) -> Found:
     result = read_result(path)
-    if not {"recipe", "dataset", "tasks", "seed", "accuracy", "matrix"} <= set(result):
-        raise FileError(f"{path} does not hold a result: delete it to run again.")
     analysis = path.with_name(ANALYSIS)
     column, row, _ = _place(folder, path).split("/")
     return Found(column, row, _place(folder, path), result, analysis if analysis.exists() else None)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import string
 import tomllib
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from engram.data.sets import set_info
 from engram.errors import EngramError, FileError, InputError
@@ -21,7 +22,8 @@ from engram.settings.checks import is_whole
 from engram.study.definition import Column, Row, Study
 from engram.study.grid import settings_of
 
-PartT = TypeVar("PartT", Row, Column)
+LETTERS = {*string.ascii_letters, *string.digits, *"+-_."}
+"""of which names are made"""
 
 
 def built_in() -> dict[str, str]:
@@ -50,7 +52,7 @@ def read_stored(path: Path) -> Study:
     """The study that a folder was made for."""
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
-        return study_from(plain["study"], plain["name"])
+        return study_from(_table(plain["study"], "study"), plain["name"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileError(f"{path} does not describe a study ({error}): run `engram study` again.") from error
 
@@ -95,7 +97,7 @@ def _row(name: str, plain: Any, where: str) -> Row:
     return Row(
         name,
         recipe,
-        tuple(_text(pattern, f"{where}: columns") for pattern in plain.get("columns", ["*"])),
+        _patterns(plain.get("columns", ["*"]), f"{where}: columns"),
         _groups(plain.get("settings", {}), f"{where}: settings"),
         {key: tuple(values) for key, values in tune.items()},
         planned,
@@ -115,7 +117,7 @@ def _column(name: str, plain: Any, where: str) -> Column:
 
 
 def _check_part(name: str, plain: Any, kind: type, where: str) -> None:
-    if not name or not set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-_."):
+    if not name.strip(".") or not set(name) <= LETTERS:
         raise InputError(f"{where}: names are made of letters, digits, +, -, _ and dots, as they name folders.")
     _check_keys(_table(plain, where), [f.name for f in dataclasses.fields(kind) if f.name != "name"], where)
 
@@ -177,6 +179,12 @@ def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"{where} must be a text, not {value!r}.")
     return value
+
+
+def _patterns(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:  # of a text each letter would be a pattern, * among them
+        raise InputError(f'{where} must be a list of patterns such as ["cifar10-*"], not {value!r}.')
+    return tuple(_text(pattern, where) for pattern in value)
 
 
 def _table(value: Any, where: str) -> Mapping[str, Any]:

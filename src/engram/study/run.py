@@ -29,6 +29,13 @@ from engram.study.scalars import Scalars
 RESULT = "result.json"
 CHECKPOINT = "checkpoint.safetensors"
 ANALYSIS = "analysis.safetensors"
+HELD = {
+    **dict.fromkeys(("recipe", "dataset"), str),
+    **dict.fromkeys(("tasks", "seed", "class_order_seed"), int),
+    **dict.fromkeys(("accuracy", "seconds"), int | float),
+    **dict.fromkeys(("matrix", "groups", "confusion", "accuracy_after_task", "drift"), list),
+}
+"""what whoever reads a result relies on"""
 SHOWN = 100
 """real and generated features a class that are kept for pictures"""
 PICTURED = 10
@@ -66,7 +73,7 @@ def read_result(path: Path) -> dict[str, Any]:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise FileError(f"{path} cannot be read as a result: {error}; delete it to run again.") from error
-    if not isinstance(result, dict):
+    if not isinstance(result, dict) or not all(isinstance(result.get(name), kind) for name, kind in HELD.items()):
         raise FileError(f"{path} does not hold a result: delete it to run again.")
     return result
 
@@ -273,7 +280,7 @@ def protocol(recipe: Recipe, options: RunOptions) -> dict[str, Any]:
         "tasks": options.resolved_tasks(),
         "seed": options.seed,
         "class_order_seed": options.class_order_seed,
-        "epochs": recipe.training.epochs if "training" in recipe.own else 1,  # one pass
+        "epochs": recipe.epochs,
         "selection": options.selection,
         "settings": json_plain(recipe.settings()),
         "order": list(recipe.ingredients),
