@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engram._trial import random_states
+from engram._trial import memory_blocks, random_states
 from engram.classes import ClassTable
 from engram.closed_form.sums import Sums
 from engram.errors import InputError
@@ -465,3 +465,8 @@ def test_the_error_names_the_recipe_and_the_promise(ingredient: str, promise: st
 def test_recipes_are_known_by_name() -> None:
     with pytest.raises(InputError, match="did you mean 'owm'"):
         check_recipe("omw")
+
+
+def test_somebody_elses_lazy_layers_do_not_disturb_the_checks() -> None:
+    lazy = torch.nn.LazyLinear(3)
+    assert memory_blocks({id(lazy.weight): lazy.weight}) == {}
