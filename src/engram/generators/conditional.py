@@ -26,7 +26,7 @@ class Growing(nn.Module, ABC):
     def grow(self, classes: int) -> None: ...
 
 
-class ConditionalGAN:
+class ConditionalGAN(ABC):
     """A generator and its critic; they see what is generated shifted and divided, as the first samples ask for."""
 
     def __init__(
@@ -46,9 +46,9 @@ class ConditionalGAN:
         self.shift, self.scale = 0.0, 1.0
         """samples less the shift are divided by the scale: set by the first ones, fixed from then on"""
 
+    @abstractmethod
     def standardise(self, samples: Tensor) -> None:
         """Set shift and scale by the first samples."""
-        raise NotImplementedError
 
     def learn(
         self, samples: Tensor, columns: Tensor, width: int, stepped: Callable[[int, int], None]

@@ -12,14 +12,10 @@ from engram.settings.replay import GeneratorSettings
 class DGMSettings(GeneratorSettings):
     """A generator of images that gives each task some of its weights for good, and grows by as many."""
 
-    generator_steps: int = 800
-    """steps of the generator a task: its whole budget"""
     generator_width: int = 32
     """channels of the widest maps of generator and discriminator at the start; the others have two and four times"""
     generator_batch: int = 64
     """samples a step, real and generated each"""
-    generator_rate: float = 5e-4
-    """learning rate of Adam; the optimisers are made anew for each task"""
     mask_weight: float = 1e-3
     """of the share of free weights that a task's masks claim"""
     mask_scale: float = 1e4

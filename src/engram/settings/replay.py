@@ -85,8 +85,6 @@ class FeatureReplaySettings(ReplaySettings):
 class InputReplaySettings(ReplaySettings):
     """Generative input replay: the whole network goes on seeing generated images of the old classes (images only)."""
 
-    generator_steps: int = 800
-    """steps of the generator a task: its whole budget"""
     generator_width: int = 32
     """channels of the widest maps of generator and critic; their others have twice and four times as many"""
     generator_batch: int = 64

@@ -100,6 +100,7 @@ class Run:
             "drift": [],
             "projector_traces": [],
             "measures": [],
+            "confusion": [],
             "seconds": 0.0,
         }
         self.first_features: np.ndarray | None = None
@@ -121,9 +122,11 @@ class Run:
 
     def measure(self, index: int) -> None:
         """Accuracy on the test part of every task so far, drift of the first task's validation features, traces."""
-        last = len(self.groups) - 1 if self.recipe.keeps_data else index
-        row = [self.accuracy(self.data.test, group) for group in self.groups[: last + 1]]
+        groups = self.groups if self.recipe.keeps_data else self.groups[: index + 1]
+        confusion = self.confusion(groups)
+        row = [float(confusion[group, group].sum() / confusion[group].sum()) for group in groups]
         self.measured["matrix"].append(row)
+        self.measured["confusion"] = confusion.tolist()
         self.measured["projector_traces"].append(self.learner.projector_traces())
         self.measured["measures"].append(self.learner.measures())
         features = self.learner.features(self.data.validation.only(self.groups[0]).x)
@@ -170,6 +173,11 @@ class Run:
         chosen = part.only(classes)
         return float((self.learner.predict(chosen.x) == chosen.y).mean())
 
+    def confusion(self, groups: list[list[int]]) -> np.ndarray:
+        """Of the test samples of these tasks."""
+        chosen = self.data.test.only([label for group in groups for label in group])
+        return metrics.confusion_matrix(chosen.y, self.learner.predict(chosen.x), len(self.data.classes))
+
     def test_counts(self) -> list[int]:
         """Test samples of each task."""
         return [int(np.isin(self.data.test.y, group).sum()) for group in self.groups]
@@ -211,9 +219,8 @@ class Run:
         return self.measured["seconds"] + time.perf_counter() - self.started
 
     def result(self) -> dict[str, Any]:
-        predicted = self.learner.predict(self.data.test.x)
-        confusion = metrics.confusion_matrix(self.data.test.y, predicted, len(self.data.classes))
         task_of = {label: index for index, group in enumerate(self.groups) for label in group}
+        confusion = self.measured["confusion"]  # the last one, of all classes
         accuracy, inter, inner = metrics.errors_by_task(confusion, [task_of[c] for c in range(len(task_of))])
         matrix = self.measured["matrix"]
         after = [accuracy] if self.recipe.keeps_data else metrics.accuracy_after_task(matrix, self.test_counts())
@@ -233,7 +240,7 @@ class Run:
             "forgetting": None if self.recipe.keeps_data else metrics.forgetting(matrix),
             "matrix": matrix,
             "drift": self.measured["drift"],
-            "confusion": confusion.tolist(),
+            "confusion": confusion,
             "projector_traces": self.measured["projector_traces"],
             "measures": self.measured["measures"],
             "seconds": self.seconds(),
