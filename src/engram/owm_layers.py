@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.patches import conv_patches, pair
+from engram.products import product
 from engram.projection import Projector
 
 PROBE_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 1e-2}
@@ -125,7 +126,6 @@ class ProtectedLinear(ProtectedLayer):
         probe = torch.randn(dim, generator=torch.Generator().manual_seed(dim), dtype=self.projectors[0].dtype)
         self._probe = probe.to(module.weight.device)
         self._deferred = False
-        self._kept: Tensor | None = None
 
     def defer(self, x: Tensor) -> None:
         """Before a forward pass: have the backward pass leave out the gradient that `project` will form anyway."""
@@ -164,15 +164,15 @@ class ProtectedLinear(ProtectedLayer):
             x, delta = self._factors(records)
             projector = self.projectors[0]
             projected = projector.project(x) if alpha is None else projector.update_with_mean(x, alpha)
-            return self._set_product(delta.T, projected)
+            return self._set_gradient(product(delta.T, projected.T))
         if alpha is not None:
             self._absorb(records, alpha)
         if gradient is not None:
             gradient = self.projectors[0].project(gradient)
         if deferred:
             x, delta = self._factors(deferred)
-            product = delta.T @ self.projectors[0].project(x)
-            gradient = product if gradient is None else gradient + product
+            formed = product(delta.T, self.projectors[0].project(x).T)
+            gradient = formed if gradient is None else gradient + formed
         if gradient is not None:
             self._set_gradient(gradient)
 
@@ -197,17 +197,6 @@ class ProtectedLinear(ProtectedLayer):
         delta = [r.delta.reshape(r.count, -1).to(dtype) for r in records if r.delta is not None]
         return self._with_one(_joined(rows)), _joined(delta)
 
-    def _set_product(self, left: Tensor, right: Tensor) -> None:
-        """The gradient is the largest thing here, so it is formed in memory that is there already."""
-        weight = self.module.weight
-        if self.module.bias is not None or weight.dtype != right.dtype:
-            return self._set_gradient(left @ right)
-        if weight.grad is None:
-            if self._kept is None or self._kept.shape != weight.shape:  # a head grows
-                self._kept = torch.empty_like(weight, requires_grad=False)
-            weight.grad = self._kept
-        torch.mm(left, right, out=weight.grad)
-
     def _few(self, x: Tensor) -> bool:
         return x.numel() // x.shape[-1] < len(self.module.weight)
 
@@ -229,7 +218,7 @@ class ProtectedConv(ProtectedLayer):
 
     def _record(self, x: Tensor, output: Tensor) -> None:
         batched = x if x.ndim == self.module.weight.ndim else x[None]
-        mean = batched.mean(0, dtype=self.projectors[0].dtype)
+        mean = _batch_mean(batched, self.projectors[0].dtype)
         self._remember(Record(mean, len(batched), None), output)
 
     def rows(self, mean: Tensor) -> list[Tensor]:
@@ -251,6 +240,13 @@ class ProtectedConv(ProtectedLayer):
             self._absorb(records, alpha)
         parts = gradient.chunk(self.groups)
         self._set_gradient(torch.cat([p.project(part) for p, part in zip(self.projectors, parts, strict=True)]))
+
+
+def _batch_mean(x: Tensor, dtype: torch.dtype) -> Tensor:
+    if x.ndim != 4 or not x.is_contiguous(memory_format=torch.channels_last):
+        return x.mean(0, dtype=dtype)
+    last = x.permute(0, 2, 3, 1)  # as it lies in memory: seven times as fast
+    return last.flatten(1).mean(0, dtype=dtype).view(last.shape[1:]).permute(2, 0, 1)
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

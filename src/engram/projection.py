@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from engram.errors import FileError, InputError
+from engram.products import product
 
 PENDING_ROWS = 64
 """Rows kept beside the dense part before they are folded in: one pass over P every so many steps."""
@@ -84,12 +85,11 @@ class Projector:
         self.pending[: self.used].copy_(pending)
 
     def _product(self, x: Tensor) -> Tensor:
-        result = (self.base.to(x.dtype) @ x.T).T  # P is symmetric, and this order is a third faster for few rows
+        result = product(self.base.to(x.dtype), x)  # P is symmetric, and this order is the faster one for few rows
         if self.used:
             waiting = self.pending[: self.used]
-            # a new tensor: CUDA refuses to add a product into the transpose of a single row
-            result = result - (x @ waiting.T) @ waiting
-        return result
+            result.addmm_(waiting.T, waiting @ x.T, alpha=-1)
+        return result.T
 
     def _check(self, rows: Tensor, alpha: float) -> None:
         if rows.ndim != 2 or rows.shape[1] != self.dim:

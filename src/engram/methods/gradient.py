@@ -263,7 +263,7 @@ class GradientMethod:
 
     def _new_optimizer(self) -> torch.optim.SGD:
         settings = self.settings
-        return torch.optim.SGD(self._trained().parameters(), settings.learning_rate, settings.momentum)
+        return torch.optim.SGD(self._trained().parameters(), settings.learning_rate, settings.momentum, fused=True)
 
     def _check_finite(self, training: Training, weights: bool = False) -> None:
         bad = self.finite.first_bad()
