@@ -114,6 +114,7 @@ class RunCommand:
     options: RunOptions
 
     def __call__(self) -> None:
+        from engram.distributed import first_process
         from engram.progress import Progress
         from engram.report.tables import print_result
         from engram.study.run import run
@@ -123,7 +124,8 @@ class RunCommand:
         options = RunOptions(**asdict(self.options))
         with Progress(f"{recipe.name} on {options.dataset}", options.quiet) as progress:
             result = run(recipe, options, progress)
-        print_result(result, options.folder(recipe.name))
+        if first_process():
+            print_result(result, options.folder(recipe.name))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

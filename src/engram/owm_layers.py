@@ -25,6 +25,8 @@ class Record:
     delta: Tensor | None = None
     deferred: bool = False
     """whether the weight's gradient was left out of the backward pass"""
+    averaged: bool = False
+    """whether `mean` is that of several processes' rows, of which `rows` are a part"""
     reached: bool = False
     """whether the backward pass came by: forward passes without one teach the weights nothing"""
 
@@ -92,9 +94,7 @@ class ProtectedLayer(ABC):
         for record in records:
             by_shape.setdefault(record.mean.shape, []).append(record)
         for alike in by_shape.values():
-            total = sum(record.count for record in alike)
-            mean = sum((r.mean * (r.count / total) for r in alike[1:]), alike[0].mean * (alike[0].count / total))
-            for projector, rows in zip(self.projectors, self.rows(mean), strict=True):
+            for projector, rows in zip(self.projectors, self.rows(_mean_of(alike)), strict=True):
                 projector.update(rows, alpha)
 
     def _gradient(self) -> Tensor | None:
@@ -163,7 +163,9 @@ class ProtectedLinear(ProtectedLayer):
         if self._is_product(gradient, records, deferred):
             x, delta = self._factors(records)
             projector = self.projectors[0]
-            projected = projector.project(x) if alpha is None else projector.update_with_mean(x, alpha)
+            projected = (
+                projector.project(x) if alpha is None else projector.update_with_mean(x, alpha, self._mean(records))
+            )
             return self._set_gradient(product(delta.T, projected.T))
         if alpha is not None:
             self._absorb(records, alpha)
@@ -190,6 +192,10 @@ class ProtectedLinear(ProtectedLayer):
         expected = delta.T @ (x @ self._probe)
         tolerance = max(PROBE_TOLERANCE[r.delta.dtype] for r in records if r.delta is not None)
         return bool((seen - expected).norm() <= tolerance * seen.norm())
+
+    def _mean(self, records: list[Record]) -> Tensor | None:
+        """Of all processes' rows; None where all rows are here."""
+        return self.rows(_mean_of(records))[0][0] if records[0].averaged else None
 
     def _factors(self, records: list[Record]) -> tuple[Tensor, Tensor]:
         dtype = self.projectors[0].dtype
@@ -240,6 +246,12 @@ class ProtectedConv(ProtectedLayer):
             self._absorb(records, alpha)
         parts = gradient.chunk(self.groups)
         self._set_gradient(torch.cat([p.project(part) for p, part in zip(self.projectors, parts, strict=True)]))
+
+
+def _mean_of(records: list[Record]) -> Tensor:
+    total = sum(record.count for record in records)
+    first, *others = (record.mean * (record.count / total) for record in records)
+    return sum(others, first)
 
 
 def _batch_mean(x: Tensor, dtype: torch.dtype) -> Tensor:

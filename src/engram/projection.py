@@ -48,12 +48,20 @@ class Projector:
         projected = self._product(rows)
         self._subtract(_whiten(projected, rows, alpha))
 
-    def update_with_mean(self, x: Tensor, alpha: float) -> Tensor:
-        """Absorb the mean of the rows of x and return x @ P afterwards, for the price of the product alone."""
+    def update_with_mean(self, x: Tensor, alpha: float, mean: Tensor | None = None) -> Tensor:
+        """Absorb the mean of the rows of x and return x @ P afterwards, for the price of the product alone.
+
+        `mean` is absorbed in its place where x is only a part of the rows.
+        """
         self._check(x, alpha)
         x = x.to(self.base.dtype)
-        result = self._product(x)
-        mean, direction = x.mean(0), result.mean(0)  # P · mean is the mean of the projected rows
+        if mean is None:
+            result = self._product(x)
+            mean, direction = x.mean(0), result.mean(0)  # P · mean is the mean of the projected rows
+        else:
+            mean = mean.to(self.base.dtype)
+            result, direction = self._product(torch.cat([x, mean[None]])).tensor_split([len(x)])
+            direction = direction[0].clone()
         direction = direction / (alpha + (mean @ direction).clamp_min(0)).sqrt()
         result.addr_(x @ direction, direction, alpha=-1)
         self._subtract(direction[None])

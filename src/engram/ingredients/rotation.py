@@ -27,6 +27,8 @@ def turned(images: Tensor, quarters: int) -> Tensor:
 class Rotation(Ingredient):
     """The class loss sees the turned images too; so at prediction the features are the mean over all turns."""
 
+    shares = True
+
     def __init__(self, settings: RotationSettings) -> None:
         self.settings = settings
         self.quarters = 0

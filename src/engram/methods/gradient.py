@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engram.distributed import world
 from engram.errors import EngramError
 from engram.ingredients.base import Batch, Ingredient, Step
 from engram.lesson import Lesson, Position, State, Watch
@@ -57,6 +58,10 @@ class GradientMethod:
         self.low_precision = low_precision
         self.training: Training | None = None
         self.watch = Watch()
+        self.world = world()
+        self.weight = 1 / self.world.size
+        """of this process's share of the batch"""
+        self.average = self._average if self.world.size > 1 else None
         self.finite = FiniteLoss(device)
         with isolated(device):
             for ingredient in self.ingredients:
@@ -79,6 +84,7 @@ class GradientMethod:
                 torch.manual_seed(seed_for(self.seed, lesson.index, "end", type(ingredient).__name__))
                 ingredient.end_task(lesson)
             self.training = None
+            self.world.agree(self.state().tensors.values())
 
     @contextmanager
     def _watched(self, watch: Watch) -> Iterator[None]:
@@ -104,8 +110,9 @@ class GradientMethod:
         epochs = self.settings.epochs
         self.finite.begin_epoch(training.step)
         total, first = torch.zeros((), device=self.device), training.step
-        for index, (x, y) in enumerate(self.batches(lesson, training.epoch, skip=training.step), training.step):
-            torch.manual_seed(seed_for(self.seed, lesson.index, "step", training.epoch, index))
+        for index, (x, y) in enumerate(self._shares(lesson, training.epoch, training.step), training.step):
+            rank = (self.world.rank,) if self.world.rank else ()  # each process drops out others
+            torch.manual_seed(seed_for(self.seed, lesson.index, "step", training.epoch, index, *rank))
             progress = (training.epoch + index / steps) / epochs
             try:
                 step = Step(lesson.index, training.epoch, index, progress)
@@ -134,6 +141,8 @@ class GradientMethod:
         loss.backward()
         for ingredient in self.ingredients:
             ingredient.edit_gradients(step)
+        if self.average is not None:
+            self.average([p.grad for p in self._trained().parameters() if p.grad is not None])
         if self.settings.clip_norm:
             nn.utils.clip_grad_norm_(self._trained().parameters(), self.settings.clip_norm)
         optimizer.step()
@@ -149,9 +158,22 @@ class GradientMethod:
 
     def batches(self, lesson: Lesson, epoch: int, skip: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
         """A task's prepared batches in the epoch's own order, from batch `skip` on."""
-        order = torch.randperm(len(lesson.y), generator=generator(self.seed, lesson.index, "order", epoch))
-        for rows in order.to(self.device).split(self.batch_size)[skip:]:
+        for rows in self._order(lesson, epoch)[skip:]:
             yield self.network.prepare(lesson.x[rows]), lesson.y[rows]
+
+    def _shares(self, lesson: Lesson, epoch: int, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """This process's part of each batch."""
+        for batch in self._order(lesson, epoch)[skip:]:
+            rows, self.weight = self.world.share(batch)
+            yield self.network.prepare(lesson.x[rows]), lesson.y[rows]
+
+    def _order(self, lesson: Lesson, epoch: int) -> tuple[Tensor, ...]:
+        """The rows of each batch of an epoch."""
+        order = torch.randperm(len(lesson.y), generator=generator(self.seed, lesson.index, "order", epoch))
+        return order.to(self.device).split(self.batch_size)
+
+    def _average(self, tensors: list[Tensor]) -> None:
+        self.world.sum(tensors, self.weight)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features and scores of prepared inputs."""
