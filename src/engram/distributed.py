@@ -80,6 +80,7 @@ def joined(device: torch.device) -> Iterator[World]:
     _world = World(dist.get_rank(), dist.get_world_size())
     try:
         yield _world
+        _all_here(dist.barrier)  # the first one holds the line, and must not be the first to hang up
     finally:
         _world = World()
         dist.destroy_process_group()

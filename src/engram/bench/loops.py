@@ -44,7 +44,7 @@ def bare_loop(kind: Kind, batches: int) -> Callable[[], None]:
     def train() -> None:
         network.standardise(x)  # the first task's beginning
         network.train()
-        optimizer = torch.optim.SGD(network.parameters(), SETTINGS.learning_rate, SETTINGS.momentum, fused=True)
+        optimizer = torch.optim.SGD(network.parameters(), SETTINGS.learning_rate, SETTINGS.momentum)
         for rows in torch.randperm(len(y)).split(BATCH):
             optimizer.zero_grad()
             loss = F.cross_entropy(network(network.prepare(x[rows])), y[rows])

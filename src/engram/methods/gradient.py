@@ -285,7 +285,7 @@ class GradientMethod:
 
     def _new_optimizer(self) -> torch.optim.SGD:
         settings = self.settings
-        return torch.optim.SGD(self._trained().parameters(), settings.learning_rate, settings.momentum, fused=True)
+        return torch.optim.SGD(self._trained().parameters(), settings.learning_rate, settings.momentum)
 
     def _check_finite(self, training: Training, weights: bool = False) -> None:
         bad = self.finite.first_bad()
