@@ -47,7 +47,7 @@ def together(*command: str, processes: int = 2) -> list[tuple[int, str, str]]:
 def learnt_by_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("two")
     done = together("-m", "tests.processes", str(folder), "lives", ",".join(SHARED))
-    assert [status for status, *_ in done] == [0, 0], done
+    assert [status for status, *_ in done] == [0, 0], "\n".join(error for *_, error in done)
     return folder
 
 

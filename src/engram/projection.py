@@ -14,6 +14,11 @@ PENDING_ROWS = 64
 WIDE_DIMENSION = 512
 """Up to here P is kept in float64: alpha falls to the size of float32's rounding errors, and it costs little."""
 
+LOOKED_AT = {"cpu"}
+"""devices on which looking at a number waits for nothing"""
+MARGIN = 100.0
+"""how far above rounding that must lie which is taken away, where nobody looks"""
+
 
 class Projector:
     """Orthogonal projector of one layer, kept as P = base - pendingᵀ · pending.
@@ -125,17 +130,21 @@ def _whiten(projected: Tensor, rows: Tensor, alpha: float) -> Tensor:
     """V with VᵀV = (RP)ᵀ (αI + RPRᵀ)⁻¹ RP, the small factorisation in float64.
 
     RPRᵀ is positive up to rounding. Where rounding wins (alpha far below the rows' squared length), directions that
-    cannot be told from rounding are left out: P has nothing left there to take away.
+    cannot be told from rounding are left out: P has nothing left there to take away. On a device that would have to be
+    waited for they count for a hundredth instead.
     """
     wide = (projected @ rows.T).double()
     wide = (wide + wide.T) / 2
     shifted = wide + alpha * torch.eye(len(wide), dtype=wide.dtype, device=wide.device)
+    rounding = torch.finfo(projected.dtype).eps * rows.square().sum()
     lower, failed = torch.linalg.cholesky_ex(shifted)
-    if int(failed) == 0:
+    if wide.device.type not in LOOKED_AT:
+        safe = shifted + MARGIN * rounding.double() * torch.eye(len(wide), dtype=wide.dtype, device=wide.device)
+        lower = torch.where(failed == 0, lower, torch.linalg.cholesky_ex(safe).L)
+    if wide.device.type not in LOOKED_AT or int(failed) == 0:
         whitened = torch.linalg.solve_triangular(lower, projected.double(), upper=False)
     else:
         values, vectors = torch.linalg.eigh(wide)
-        rounding = torch.finfo(projected.dtype).eps * rows.square().sum()
         weights = torch.where(values > rounding, (values.clamp_min(0) + alpha).rsqrt(), 0)
         whitened = (vectors * weights).T @ projected.double()
     return whitened.to(projected.dtype)

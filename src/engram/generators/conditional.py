@@ -102,7 +102,7 @@ class ConditionalGAN(ABC):
         return made * self.scale + self.shift
 
     def _make(self, generator: nn.Module, columns: Tensor, random: torch.Generator | None = None) -> Tensor:
-        noise = torch.randn(len(columns), self.settings.noise, generator=random).to(self.device)
+        noise = torch.randn(len(columns), self.settings.noise, generator=random).to(self.device, non_blocking=True)
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.low_precision):
             return generator(noise, columns).float()
 

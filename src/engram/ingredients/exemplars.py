@@ -83,7 +83,7 @@ class Remembering(Ingredient):
 
     def with_stored(self, x: Tensor, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """A prepared batch and these rows of the memory."""
-        rows = rows.to(x.device)
+        rows = rows.to(x.device, non_blocking=True)
         stored = self.host.network.prepare(self.memory.x[rows])
         return torch.cat([x, stored]), torch.cat([y, self.memory.y[rows]])
 
@@ -147,10 +147,10 @@ class ICaRL(Remembering):
         return self.with_stored(x, y, order[step.index :: self.steps])
 
     def loss(self, loss: Tensor, batch: Batch, step: Step) -> Tensor:
-        old = self.teacher.seen
-        targets = F.one_hot(batch.y, batch.scores.shape[1]).float()
+        targets = torch.zeros_like(batch.scores).scatter_(1, batch.y[:, None], 1)
         weights = torch.ones_like(targets)
-        if old:
+        if self.teacher.seen:
+            old = self.teacher.columns
             targets[:, old] = self.teacher(batch.x)[1][:, old].sigmoid()
             weights[:, old] = self.settings.distillation
         return icarl_loss(batch.scores, targets, weights)

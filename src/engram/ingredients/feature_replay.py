@@ -54,7 +54,7 @@ class FeatureReplay(Ingredient):
         if not self.gan.seen:
             return
         random = generator(self.host.seed, step.task, "replay", step.epoch, step.index)
-        columns = any_of(self.gan.seen, self.settings.batch_size, random).to(self.host.device)
+        columns = any_of(self.gan.seen, self.settings.batch_size, random).to(self.host.device, non_blocking=True)
         weight = self.host.network.head.weight
         loss = self.replay_loss(weight, self.gan.sample(columns, random), columns)
         (gradient,) = torch.autograd.grad((self.old_share or 1.0) * self.settings.weight * loss, weight)

@@ -80,5 +80,5 @@ class InputReplay(Ingredient):
     def _replayed(self, step: Step) -> Tensor:
         assert self.gan is not None
         random = generator(self.host.seed, step.task, "input replay", step.epoch, step.index)
-        columns = any_of(self.teacher.seen, self.settings.batch_size, random).to(self.host.device)
+        columns = any_of(self.teacher.seen, self.settings.batch_size, random).to(self.host.device, non_blocking=True)
         return self.gan.sample(columns, random).contiguous(memory_format=torch.channels_last)
