@@ -63,7 +63,7 @@ def measured(letter: str, effort: Effort) -> dict[str, Any]:
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"
     seconds = time.perf_counter() - begun
-    Console().print(_table(f"{letter}: {title} ({seconds:.0f} s)", figures, error))
+    Console(width=max(120, Console().width)).print(_table(f"{letter}: {title} ({seconds:.0f} s)", figures, error))
     plain = [dataclasses.asdict(figure) | {"met": figure.met} for figure in figures]
     return {"title": title, "figures": plain, "error": error, "seconds": seconds}
 
