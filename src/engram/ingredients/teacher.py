@@ -43,19 +43,20 @@ class Teacher:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.network: nn.Module | None = None
-        self._know([])
+        self._know([], 0)
 
     def take_over(self, lesson: Lesson) -> None:
         """From now on the network as it is after this lesson."""
-        self._know(sorted({*self.seen, *lesson.y.unique().tolist()}))
+        self._know(sorted({*self.seen, *lesson.y.unique().tolist()}), lesson.width)
         self.network = copy.deepcopy(self.host.network).requires_grad_(False).eval()
         for parameter in self.network.parameters():
             parameter.grad = None
 
-    def _know(self, seen: list[int]) -> None:
+    def _know(self, seen: list[int], width: int) -> None:
         self.seen = seen
-        self.columns = torch.tensor(seen, dtype=torch.long, device=self.host.device)
-        """the same, where the scores are"""
+        room = torch.tensor(seen + [0] * (width - len(seen)), dtype=torch.long, device=self.host.device)
+        self.columns = room[: len(seen)]
+        """the same where the scores are, in the memory that all columns would take"""
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features and scores of prepared inputs."""
@@ -72,7 +73,8 @@ class Teacher:
         return state
 
     def restore(self, state: State) -> None:
-        self._know(list(state.meta["seen"]))
+        seen = list(state.meta["seen"])
+        self._know(seen, max(seen, default=-1) + 1)
         self.network = None
         if weights := state.take("teacher"):
             network = copy.deepcopy(self.host.network)
