@@ -42,17 +42,21 @@ class Teacher:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.seen: list[int] = []
-        self.columns = torch.empty(0, dtype=torch.long)
-        """the same on the device"""
         self.network: nn.Module | None = None
+        self._know([], 0)
 
     def take_over(self, lesson: Lesson) -> None:
         """From now on the network as it is after this lesson."""
-        self._know(sorted({*self.seen, *lesson.y.unique().tolist()}))
+        self._know(sorted({*self.seen, *lesson.y.unique().tolist()}), lesson.width)
         self.network = copy.deepcopy(self.host.network).requires_grad_(False).eval()
         for parameter in self.network.parameters():
             parameter.grad = None
+
+    def _know(self, seen: list[int], width: int) -> None:
+        self.seen = seen
+        room = torch.tensor(seen + [0] * (width - len(seen)), dtype=torch.long, device=self.host.device)
+        self.columns = room[: len(seen)]
+        """the same where the scores are, in the memory that all columns would take"""
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features and scores of prepared inputs."""
@@ -69,13 +73,11 @@ class Teacher:
         return state
 
     def restore(self, state: State) -> None:
-        self._know(list(state.meta["seen"]))
+        seen = list(state.meta["seen"])
+        self._know(seen, max(seen, default=-1) + 1)
         self.network = None
         if weights := state.take("teacher"):
             network = copy.deepcopy(self.host.network)
             network.head.weight = nn.Parameter(torch.empty_like(weights["head.weight"]))  # narrower than today's
             network.load_state_dict(weights)
             self.network = network.requires_grad_(False).eval()
-
-    def _know(self, seen: list[int]) -> None:
-        self.seen, self.columns = seen, torch.tensor(seen, device=self.host.device)
