@@ -18,7 +18,10 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize(("page", "block"), BLOCKS)
-def test_a_block_of_the_docs_runs(page: Path, block: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_block_of_the_docs_runs(
+    page: Path, block: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     try:
         exec(compile(block, str(page), "exec"), {"__name__": "__main__"})
         for name in RECIPES.keys() - KNOWN:  # a recipe that the page adds keeps every promise, as it says

@@ -25,7 +25,7 @@ from engram.lesson import Lesson, State, Watch
 from engram.methods.analytic import AnalyticMethod
 from engram.methods.base import Method
 from engram.methods.registry import Start, start_method
-from engram.networks.frozen import frozen_copy
+from engram.networks.frozen import own_copy
 from engram.randomness import generator, isolated
 from engram.recipes import Recipe, as_recipe
 from engram.settings import Precision
@@ -45,9 +45,10 @@ class Learner(ClassifierMixin, BaseEstimator):
     seed : of the weights and of everything random in training.
     precision : "float32", "bfloat16", or "auto" for the faster one on this machine.
     device : "cpu", "cuda", or "auto".
-    network : a module of your own whose outputs are the features, for the recipes analytic, lda and ncm. A copy of it
-        is used, in evaluation mode, and never trained. It gets inputs as they are, as float32, images as samples x
-        channels x height x width; files hold no code, so `load` must be given it again.
+    network : a module of your own whose outputs are the features. A copy of it is used: in evaluation mode and never
+        trained by the recipes analytic, lda and ncm; trained by the others, but for parameters that need no gradient
+        and batch norms. It gets inputs as they are, as float32, images as samples x channels x height x width; files
+        hold no code, so `load` must be given it again.
     """
 
     classes_: np.ndarray
@@ -304,7 +305,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         self.under_way_: int | None = None
         self.device_ = resolve_device(self.device)
         self.precision_ = resolve_precision(self.precision, self.device_, form.shape)
-        self.network_ = None if self.network is None else frozen_copy(self.network, self.device_)
+        self.network_ = None if self.network is None else own_copy(self.network, self.device_)
         self.method_ = self._new_method()
         self.n_features_in_ = int(np.prod(form.shape))
 

@@ -15,7 +15,7 @@ from engram.closed_form.sums import Sums
 from engram.closed_form.temperature import sharpness
 from engram.errors import EngramError, InputError
 from engram.lesson import Lesson, Position, State, Watch
-from engram.networks.frozen import FrozenFeatures
+from engram.networks.frozen import FrozenFeatures, check_given
 from engram.networks.patches import PatchFeatures
 from engram.networks.random_features import RandomFeatures
 from engram.randomness import generator
@@ -242,10 +242,8 @@ class AnalyticMethod:
         self.sums = Sums.from_state(State(state.take("sums"), state.meta["sums"]))
 
     def _same_network(self, wanted: str | None) -> FeatureMap:
-        if wanted is None:
-            raise InputError("It was learnt without a network of the user's own: leave `network` out.")
-        if self.frozen is None:
-            raise InputError("It was learnt with a network of the user's own: give it again, as `network`.")
+        check_given(wanted is not None, self.frozen is not None)
+        assert self.frozen is not None
         if self.frozen.fingerprint != wanted:
             raise InputError("It was learnt with another network than the one given: its weights differ.")
         return self.frozen

@@ -13,11 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import EngramError
+from engram.errors import EngramError, InputError
 from engram.ingredients.base import Batch, Ingredient, Step
 from engram.lesson import Lesson, Position, State, Watch
 from engram.methods.finite import LOOK_EVERY, FiniteLoss, all_finite
 from engram.networks import Network
+from engram.networks.frozen import check_given
 from engram.randomness import generator, isolated, seed_for
 from engram.settings import TrainingSettings
 
@@ -217,7 +218,7 @@ class GradientMethod:
         """While a task is learnt, an error where it has lost its way: so the last good checkpoint is left."""
         if self.training is not None:
             self._check_finite(self.training, weights=True)
-        state = State(meta={"width": self.network.head.out_features})
+        state = State(meta={"width": self.network.head.out_features, "own_network": self.network.own})
         state.put("weights", self._trained().state_dict())
         for index, ingredient in enumerate(self.ingredients):
             own = ingredient.state()
@@ -237,9 +238,11 @@ class GradientMethod:
         return state
 
     def restore(self, state: State) -> None:
+        check_given(state.meta.get("own_network", False), self.network.own)
         self.network.grow(state.meta["width"])
         weights = state.take("weights")
         self.network.shift, self.network.scale = weights["network.shift"], weights["network.scale"]
+        self._check_same_network(weights)
         self._trained().load_state_dict(weights)
         for index, ingredient in enumerate(self.ingredients):
             name = f"ingredient{index}"
@@ -251,6 +254,11 @@ class GradientMethod:
             parameters = dict(self._trained().named_parameters())
             for name, buffer in state.take("momentum").items():
                 self.training.optimizer.state[parameters[name]]["momentum_buffer"] = buffer.clone()
+
+    def _check_same_network(self, weights: dict[str, Tensor]) -> None:
+        found = {name: tensor.shape for name, tensor in self._trained().state_dict().items()}
+        if self.network.own and found != {name: tensor.shape for name, tensor in weights.items()}:
+            raise InputError("It was learnt with another network than the one given: its parameters differ.")
 
     def _trained(self) -> nn.ModuleDict:
         """The network and the ingredients' own modules: what the optimiser moves and selection sets back."""
