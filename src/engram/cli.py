@@ -12,6 +12,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 import engram
+from engram.commands.export import ExportCommand
 from engram.errors import EngramError
 from engram.recipes import RECIPES, Recipe
 from engram.recipes import recipe as recipe_by_name
@@ -164,6 +165,7 @@ def _commands() -> Any:
             (DemoCommand, "demo", DemoCommand.__doc__),
             (StudyCommand, "study", f"{StudyCommand.__doc__} Built in: {_studies()}."),
             (ReportCommand, "report", ReportCommand.__doc__),
+            (ExportCommand, "export", ExportCommand.__doc__),
         ]
     )
 

@@ -159,6 +159,17 @@ class Learner(ClassifierMixin, BaseEstimator):
             raise InputError(f"Recipe {self.recipe_.name!r} trains no network, so that there is no encoder to take.")
         return encoder
 
+    def exportable(self) -> nn.Module:
+        """A copy of what gives raw inputs their scores, in plain operations: see `engram.export`."""
+        self._check_known()
+        module = self.method_.exportable()
+        if module is None:
+            raise InputError(
+                f"Recipe {self.recipe_.name!r} cannot be exported: the closed form and recipes that train one network "
+                "by gradient can."
+            )
+        return module
+
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each sample, among the classes learnt so far."""
         scores = self._class_scores(X)
@@ -241,7 +252,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             "settings": self.recipe_.settings(),
             "order": list(self.recipe_.ingredients),
             "parameters": {"seed": self.seed_, "precision": self.precision},
-            "form": {"layout": self.form_.layout, "shape": list(self.form_.shape)},
+            "form": {"layout": self.form_.layout, "shape": list(self.form_.shape), "kind": self.form_.kind},
             "classes": self.table_.state(),
             "tasks": self.tasks_,
             "under_way": self.under_way_,
@@ -251,7 +262,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def restore(self, state: State) -> None:
         """Take on a state; a task that was under way goes on with the next `learn` of the same data."""
         meta = state.meta
-        form = InputForm(meta["form"]["layout"], tuple(meta["form"]["shape"]))
+        form = InputForm(meta["form"]["layout"], tuple(meta["form"]["shape"]), meta["form"].get("kind", "float32"))
         self._start(form, ClassTable.from_state(meta["classes"]))
         self.tasks_, self.under_way_ = meta["tasks"], meta["under_way"]
         with isolated(self.device_):
@@ -363,8 +374,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _class_scores(self, X: Any) -> np.ndarray:
         """Scores in the order of `classes_`, -inf for classes not learnt yet."""
         x = self._tensor(X)
-        if not self.table_.seen:
-            raise NotFittedError("This Learner knows no class now: let it learn some first.")
+        self._check_known()
         scores = self.method_.scores(x).double().cpu().numpy()[:, self.table_.sorted_columns()]
         scores[:, self.table_.unseen()] = -np.inf
         return scores
@@ -383,6 +393,11 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _tensor(self, X: Any) -> Tensor:
         self._check_fitted()
         return torch.tensor(self.form_.arrange(check_inputs(X)), device=self.device_)
+
+    def _check_known(self) -> None:
+        self._check_fitted()
+        if not self.table_.seen:
+            raise NotFittedError("This Learner knows no class now: let it learn some first.")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "method_"):

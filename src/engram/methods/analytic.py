@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -30,6 +30,8 @@ class FeatureMap(Protocol):
     """Features of raw inputs, a row a sample; fixed."""
 
     def __call__(self, x: Tensor) -> Tensor: ...
+
+    def plain(self) -> Callable[[Tensor], Tensor]: ...
 
 
 class AnalyticMethod:
@@ -164,6 +166,9 @@ class AnalyticMethod:
     def encoder(self) -> torch.nn.Module | None:
         return None
 
+    def exportable(self) -> torch.nn.Module | None:
+        return ClosedFormScores(self)
+
     def traces(self) -> dict[str, float]:
         return {}
 
@@ -247,3 +252,19 @@ class AnalyticMethod:
         if self.frozen.fingerprint != wanted:
             raise InputError("It was learnt with another network than the one given: its weights differ.")
         return self.frozen
+
+
+class ClosedFormScores(torch.nn.Module):
+    """From raw inputs to scores, all at once and in full precision."""
+
+    def __init__(self, method: AnalyticMethod) -> None:
+        super().__init__()
+        assert method.map is not None
+        self.module = None if method.frozen is None else method.frozen.module
+        self.map, self.head = method.map.plain(), method.head()
+        self.shift, self.scale = method.shift, method.scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        raw = self.map(x)
+        features = (raw - self.shift.to(raw.dtype)) * self.scale.to(raw.dtype)
+        return features.double() @ self.head.weights + self.head.bias

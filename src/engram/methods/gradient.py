@@ -168,9 +168,7 @@ class GradientMethod:
         return self._in_parts(self._features, x)
 
     def scores(self, x: Tensor) -> Tensor:
-        head = self.network.head
-        for ingredient in self.ingredients:
-            head = partial(ingredient.scores, head)
+        head = self.head_of(self.network)
         return self._in_parts(lambda part: head(self._features(part)).float(), x)
 
     def generate(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
@@ -182,10 +180,21 @@ class GradientMethod:
         return next((images for images in made if images is not None), None)
 
     def _features(self, x: Tensor) -> Tensor:
-        extract = self.network.extractor
+        return self._run(self.extractor_of(self.network), x)
+
+    def extractor_of(self, network: Network) -> Callable[[Tensor], Tensor]:
+        """Features of prepared inputs at prediction."""
+        extract: Callable[[Tensor], Tensor] = network.extractor
         for ingredient in self.ingredients:
             extract = partial(ingredient.features, extract)
-        return self._run(extract, x)
+        return extract
+
+    def head_of(self, network: Network) -> Callable[[Tensor], Tensor]:
+        """Scores of such features."""
+        head: Callable[[Tensor], Tensor] = network.head
+        for ingredient in self.ingredients:
+            head = partial(ingredient.scores, head)
+        return head
 
     def _run(self, extract: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.low_precision):
@@ -207,6 +216,9 @@ class GradientMethod:
 
     def encoder(self) -> nn.Module | None:
         return Encoder(self.network)
+
+    def exportable(self) -> nn.Module | None:
+        return NetworkScores(self)
 
     def traces(self) -> dict[str, float]:
         return {name: share for ingredient in self.ingredients for name, share in ingredient.traces().items()}
@@ -300,3 +312,15 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network.extractor(self.network.prepare(x))
+
+
+class NetworkScores(nn.Module):
+    """From raw inputs to scores of a network as it is now, with the ingredients' parts at prediction."""
+
+    def __init__(self, method: GradientMethod) -> None:
+        super().__init__()
+        self.network = copy.deepcopy(method.network).eval().requires_grad_(False)
+        self.extract, self.head = method.extractor_of(self.network), method.head_of(self.network)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.extract(self.network.prepare(x)).float()).float()

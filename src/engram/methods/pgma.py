@@ -145,6 +145,9 @@ class PGMAMethod:
     def encoder(self) -> nn.Module | None:
         return self.extractor.encoder()
 
+    def exportable(self) -> nn.Module | None:
+        return None
+
     def traces(self) -> dict[str, float]:
         return {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +41,7 @@ def feature_rows(module: nn.Module, x: Tensor) -> Tensor:
     if not isinstance(found, Tensor) or found.shape[:1] != x.shape[:1] or not found.numel():
         given = f"one of the shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
         raise InputError(f"The network must return a tensor with a row for each of {len(x)} samples, not {given}.")
-    return found.reshape(len(x), -1)
+    return found.flatten(1) if found.ndim > 1 else found[:, None]
 
 
 class FrozenFeatures:
@@ -54,6 +55,10 @@ class FrozenFeatures:
     def __call__(self, x: Tensor) -> Tensor:
         with torch.no_grad(), torch.autocast(self.device_type, torch.bfloat16, enabled=self.low_precision):
             return torch.cat([feature_rows(self.module, part.float()).float() for part in x.split(PART)])
+
+    def plain(self) -> Callable[[Tensor], Tensor]:
+        """The same in float32, whatever the precision."""
+        return lambda x: feature_rows(self.module, x.float()).float()
 
 
 def fingerprint(module: nn.Module) -> str:
