@@ -13,6 +13,7 @@ from tyro.conf import Positional, arg
 
 import engram
 from engram.commands.export import ExportCommand
+from engram.commands.serve import ServeCommand
 from engram.errors import EngramError
 from engram.recipes import RECIPES, Recipe
 from engram.recipes import recipe as recipe_by_name
@@ -166,6 +167,7 @@ def _commands() -> Any:
             (StudyCommand, "study", f"{StudyCommand.__doc__} Built in: {_studies()}."),
             (ReportCommand, "report", ReportCommand.__doc__),
             (ExportCommand, "export", ExportCommand.__doc__),
+            (ServeCommand, "serve", ServeCommand.__doc__),
         ]
     )
 
