@@ -12,8 +12,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 import engram
-from engram.commands.export import ExportCommand
-from engram.commands.serve import ServeCommand
+from engram.commands.asked import COMMANDS
 from engram.errors import EngramError
 from engram.recipes import RECIPES, Recipe
 from engram.recipes import recipe as recipe_by_name
@@ -25,6 +24,7 @@ ORDER = "of the ingredients' edits: replay before owm is projected with the rest
 GOES_ON = {
     "run": "; the run goes on from its last checkpoint with --resume",
     "study": "; the same command goes on where it was",
+    "learn": "; the model's file is as it was",
 }
 STOPPED = 130
 """What shells report for a program that Ctrl-C has ended."""
@@ -166,8 +166,7 @@ def _commands() -> Any:
             (DemoCommand, "demo", DemoCommand.__doc__),
             (StudyCommand, "study", f"{StudyCommand.__doc__} Built in: {_studies()}."),
             (ReportCommand, "report", ReportCommand.__doc__),
-            (ExportCommand, "export", ExportCommand.__doc__),
-            (ServeCommand, "serve", ServeCommand.__doc__),
+            *COMMANDS,
         ]
     )
 

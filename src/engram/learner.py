@@ -30,6 +30,9 @@ from engram.randomness import generator, isolated
 from engram.recipes import Recipe, as_recipe
 from engram.settings import Precision
 
+LARGEST_SCORES = 1 << 24
+"""scores that are worked on at a time where only the best of each sample is asked for"""
+
 
 class NotFittedError(EngramError, sklearn.exceptions.NotFittedError):
     """The learner has not learnt anything yet."""
@@ -172,8 +175,10 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each sample, among the classes learnt so far."""
-        scores = self._class_scores(X)
-        return self.classes_[scores.argmax(1)]
+        x = self._tensor(X)
+        parts = x.split(LARGEST_SCORES // max(1, len(self.classes_)) or 1)
+        best = [self._scores_of(part).argmax(1) for part in parts]
+        return self.classes_[np.concatenate(best)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities in the order of `classes_`; 0 for classes that were announced but not learnt yet."""
@@ -209,6 +214,15 @@ class Learner(ClassifierMixin, BaseEstimator):
         """What the ingredients have measured of the task just learnt; empty after `load`."""
         self._check_fitted()
         return self.method_.measures()
+
+    def expected_accuracy(self, classes: Any) -> float | None:
+        """What stored sums let expect on samples of these learnt classes, without any; None where nothing can tell.
+
+        Closed-form recipes only. It takes scores for spread alike in all classes, so that it shows how much is lost to
+        further classes rather than how much there is.
+        """
+        columns = self._learnt_columns(classes).tolist()
+        return self.method_.expected_accuracy(columns) if isinstance(self.method_, AnalyticMethod) else None
 
     def projector_traces(self) -> dict[str, float]:
         """For recipes with OWM: the share of each layer's input space that is still free."""
@@ -256,6 +270,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             "classes": self.table_.state(),
             "tasks": self.tasks_,
             "under_way": self.under_way_,
+            "notes": self.notes_,
         }
         return state
 
@@ -265,6 +280,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         form = InputForm(meta["form"]["layout"], tuple(meta["form"]["shape"]), meta["form"].get("kind", "float32"))
         self._start(form, ClassTable.from_state(meta["classes"]))
         self.tasks_, self.under_way_ = meta["tasks"], meta["under_way"]
+        self.notes_ = copy.deepcopy(meta.get("notes", {}))
         with isolated(self.device_):
             self.method_.restore(State({name: t.to(self.device_) for name, t in state.tensors.items()}, meta))
 
@@ -314,6 +330,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         self._set_table(table)
         self.tasks_ = 0
         self.under_way_: int | None = None
+        self.notes_: dict[str, Any] = {}
+        """plain data that is kept in the file, such as how the command line reads inputs"""
         self.device_ = resolve_device(self.device)
         self.precision_ = resolve_precision(self.precision, self.device_, form.shape)
         self.network_ = None if self.network is None else own_copy(self.network, self.device_)
@@ -373,7 +391,9 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _class_scores(self, X: Any) -> np.ndarray:
         """Scores in the order of `classes_`, -inf for classes not learnt yet."""
-        x = self._tensor(X)
+        return self._scores_of(self._tensor(X))
+
+    def _scores_of(self, x: Tensor) -> np.ndarray:
         self._check_known()
         scores = self.method_.scores(x).double().cpu().numpy()[:, self.table_.sorted_columns()]
         scores[:, self.table_.unseen()] = -np.inf

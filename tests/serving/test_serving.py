@@ -1,6 +1,8 @@
 """The HTTP interface, asked as clients ask it."""
 
+import copy
 import io
+import json
 import os
 import re
 import signal
@@ -16,7 +18,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from engram import Learner
+from engram import Learner, recipe
 from engram.cli import main
 
 TestClient = pytest.importorskip("fastapi.testclient").TestClient
@@ -31,6 +33,7 @@ FIRST, SECOND = FEW[Y[FEW] < 2], FEW[Y[FEW] >= 2]
 TOKEN = {"Authorization": "Bearer secret"}
 JSON = {"Content-Type": "application/json"}
 LIMIT = 200_000
+FEW_FILTERS = ["--quiet", "--set", "analytic.filters=16"]
 
 
 def png(image: np.ndarray, kind: str = "PNG") -> bytes:
@@ -43,11 +46,17 @@ def files(rows: Any, name: str = "images") -> list[Any]:
     return [(name, (f"{row}.png", png(GREY[row]))) for row in rows]
 
 
+def fresh() -> Learner:
+    return Learner(recipe("analytic", analytic={"filters": 24}, head={"class_memory": 0}))
+
+
+TAUGHT = fresh().fit(GREY[FIRST], NAMES[Y[FIRST]])
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> ServedModel:
-    learner = Learner().fit(GREY[FIRST], NAMES[Y[FIRST]])
-    learner.save(tmp_path / "model")
-    return ServedModel(str(tmp_path / "model"), learner)
+    TAUGHT.save(tmp_path / "model")
+    return ServedModel(str(tmp_path / "model"), copy.deepcopy(TAUGHT))
 
 
 @pytest.fixture
@@ -105,7 +114,7 @@ def test_learning_adds_classes_and_writes_the_file(by: str, client: Any, model: 
         sent = {"files": files(rows), "data": {"label": "two" if by == "one label" else labels}}
     response = client.post(f"/api/learn{'' if by == 'numbers' else '/images'}", headers=TOKEN, **sent)
     assert response.json() == {"learnt": len(rows), "new": sorted(set(labels))}
-    taught = Learner().partial_fit(GREY[FIRST], NAMES[Y[FIRST]]).partial_fit(GREY[rows], np.array(labels))
+    taught = copy.deepcopy(TAUGHT).partial_fit(GREY[rows], np.array(labels))
     for learner in (model.learner, Learner.load(model.path)):
         np.testing.assert_allclose(learner.predict_proba(GREY), taught.predict_proba(GREY), atol=1e-9)
     assert client.get("/api/model").json()["tasks"] == 2
@@ -261,10 +270,10 @@ def test_a_request_lies_about_its_length_and_is_refused_all_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("x", "sentence"),
-    [(X, "takes tables and no images"), (X.reshape(-1, 8, 8) / 16, "in numbers of its own making")],
+    [(X, "takes no images"), (X.reshape(-1, 8, 8) / 16, "in numbers of its own making")],
 )
 def test_models_that_take_no_image_files_say_so(x: np.ndarray, sentence: str, tmp_path: Path) -> None:
-    model = ServedModel(str(tmp_path / "model"), Learner().fit(x[FIRST], Y[FIRST]))
+    model = ServedModel(str(tmp_path / "model"), fresh().fit(x[FIRST], Y[FIRST]))
     with TestClient(create_app(model, "secret", LIMIT)) as client:
         (answer,) = client.post("/api/predict/images", files=files([0])).json()["answers"]
         assert sentence in answer["error"]
@@ -275,7 +284,7 @@ def test_models_that_take_no_image_files_say_so(x: np.ndarray, sentence: str, tm
 
 
 def test_labels_of_forms_are_numbers_where_classes_are(tmp_path: Path) -> None:
-    model = ServedModel(str(tmp_path / "model"), Learner().fit(GREY[FIRST], Y[FIRST]))
+    model = ServedModel(str(tmp_path / "model"), fresh().fit(GREY[FIRST], Y[FIRST]))
     with TestClient(create_app(model, "secret", LIMIT)) as client:
         rows = SECOND[Y[SECOND] == 2]
         ask = {"files": files(rows), "headers": TOKEN}
@@ -286,7 +295,7 @@ def test_labels_of_forms_are_numbers_where_classes_are(tmp_path: Path) -> None:
 def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
     import httpx
 
-    Learner().fit(GREY[FIRST], NAMES[Y[FIRST]]).save(tmp_path / "model")
+    fresh().fit(GREY[FIRST], NAMES[Y[FIRST]]).save(tmp_path / "model")
     words = [sys.executable, "-m", "engram", "serve", str(tmp_path / "model"), "--port", "0"]
     environment = {key: value for key, value in os.environ.items() if key != "ENGRAM_TOKEN"}
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as server:
@@ -310,7 +319,7 @@ def test_a_port_that_is_taken_and_other_mistakes_are_one_sentence(
 ) -> None:
     import socket
 
-    Learner().fit(X[FIRST], Y[FIRST]).save(tmp_path / "model")
+    fresh().fit(X[FIRST], Y[FIRST]).save(tmp_path / "model")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for words, sentence in (
@@ -323,3 +332,27 @@ def test_a_port_that_is_taken_and_other_mistakes_are_one_sentence(
             said = capsys.readouterr().err
             assert sentence in said
             assert said.count("\n") == 1
+
+
+def test_it_prepares_images_as_the_command_line_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for row in range(24):
+        folder = tmp_path / "images" / ("dark" if row % 2 else "light")
+        folder.mkdir(parents=True, exist_ok=True)
+        colour = np.stack([GREY[row] // (1 + row % 2 * 3), GREY[row + 1], GREY[row + 2]], 2).repeat(3, 0).repeat(4, 1)
+        (folder / f"{row}.jpg").write_bytes(png(colour, "JPEG"))
+    model, images = str(tmp_path / "model"), sorted((tmp_path / "images").rglob("*.jpg"))
+    assert main(["learn", model, str(tmp_path / "images"), "--image-size", "10", "12", *FEW_FILTERS]) == 0
+    capsys.readouterr()
+    assert main(["predict", model, *map(str, images), "--json", "--top", "2", "--quiet"]) == 0
+    told = {Path(one["input"]).name: one for one in json.loads(capsys.readouterr().out)}
+    served = ServedModel(model, Learner.load(model))
+    with TestClient(create_app(served, "secret", LIMIT)) as client:
+        sent = [("images", (path.name, path.read_bytes())) for path in images]
+        for answer in client.post("/api/predict/images?top=2", files=sent).json()["answers"]:
+            expected = {one["class"]: one["probability"] for one in told[answer["name"]]["classes"]}
+            found = dict(zip(answer["classes"], answer["probabilities"], strict=True))
+            assert found == pytest.approx(expected, abs=1e-9)
+        assert client.post("/api/learn/images", files=sent, data={"label": "more"}, headers=TOKEN).status_code == 200
+    assert main(["show", model, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [one["samples"] for one in shown["classes"] if one["class"] == "more"] == [24]

@@ -1,1 +1,1 @@
-"""Commands of the command line, each in a module of its own; none imports torch before it runs."""
+"""What the command line does with a model file and people's own data; `asked.py` says what can be asked for."""

@@ -1,25 +1,16 @@
-"""`engram export`."""
+"""`engram export`: a model file for other programs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-from tyro.conf import Positional, arg
+from engram.commands.model import open_model
+from engram.export import export
+
+if TYPE_CHECKING:
+    from engram.commands.asked import ExportCommand
 
 
-@dataclass(frozen=True)
-class ExportCommand:
-    """Write a model for other programs, as ONNX or for torch.export: from raw inputs to probabilities."""
-
-    model: Annotated[Positional[str], arg(metavar="MODEL")]
-    """file of a model"""
-    out: Annotated[Positional[str], arg(metavar="FILE.onnx|FILE.pt2")]
-    """file to write; its ending says in which format"""
-
-    def __call__(self) -> None:
-        from engram.export import export
-        from engram.learner import Learner
-
-        export(Learner.load(self.model, device="cpu"), self.out)
-        print(f"Wrote {self.out}.")
+def export_model(asked: ExportCommand) -> None:
+    export(open_model(asked.model, "cpu"), asked.out)
+    print(f"Wrote {asked.out}.")

@@ -12,7 +12,7 @@ from torch import Tensor
 from engram.closed_form.heads import STEP, Head, best_strength, nearest_mean, solved_head
 from engram.closed_form.holdout import fair_sample, held_out
 from engram.closed_form.sums import Sums
-from engram.closed_form.temperature import sharpness
+from engram.closed_form.temperature import expected_accuracy, sharpness
 from engram.errors import EngramError, InputError
 from engram.lesson import Lesson, Position, State, Watch
 from engram.networks.frozen import FrozenFeatures, check_given
@@ -162,6 +162,12 @@ class AnalyticMethod:
         if head is None:
             raise EngramError(f"The regulariser of {strength:g} is too weak for these features: raise ridge.")
         return head
+
+    def expected_accuracy(self, columns: list[int]) -> float | None:
+        """What the sums let expect on these columns' classes, by rows not learnt from where there are some."""
+        self.head()
+        part = self._head_of(0, self.head_settings.kind, self._measures["ridge"])
+        return expected_accuracy(part, self.sums, columns)
 
     def encoder(self) -> torch.nn.Module | None:
         return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from engram.commands.model import lessons_of, now
 from engram.errors import EngramError, InputError
 from engram.inputs import check_inputs, check_labels
 from engram.learner import Learner
@@ -74,7 +76,7 @@ class ServedModel:
         good, images = [], []
         for entry, upload in zip(found, uploads, strict=True):
             try:
-                images.append(prepare_image(upload.content, self.learner.form_))
+                images.append(prepare_image(upload.content, self.learner))
                 good.append(entry)
             except InputError as error:
                 entry["error"] = str(error)
@@ -89,7 +91,12 @@ class ServedModel:
         try:
             x = check_inputs(inputs)
             known = set(self.learner.table_.seen)
-            twin = copy.deepcopy(self.learner).partial_fit(x, check_labels(labels, len(x)))
+            names = check_labels(labels, len(x))
+            twin = copy.deepcopy(self.learner).partial_fit(x, names)
+            learnt = {
+                str(name): {"learnt": n, "held_out": 0, "right": 0} for name, n in Counter(names.tolist()).items()
+            }
+            lessons_of(twin).append({"when": now(), "classes": learnt})
             self._ready(twin)
             twin.save(self.path)
             self.learner = twin
@@ -106,7 +113,7 @@ class ServedModel:
         images = []
         for upload in uploads:
             try:
-                images.append(prepare_image(upload.content, self.learner.form_))
+                images.append(prepare_image(upload.content, self.learner))
             except InputError as error:
                 raise InputError(f"{upload.name}: {error}") from error
         every = labels if len(labels) == len(uploads) else labels * len(uploads)
