@@ -356,3 +356,14 @@ def test_it_prepares_images_as_the_command_line_does(tmp_path: Path, capsys: pyt
     assert main(["show", model, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert [one["samples"] for one in shown["classes"] if one["class"] == "more"] == [24]
+
+
+@pytest.mark.slow
+def test_no_request_fails_while_lessons_are_learnt(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    words = [sys.executable, str(root / "benchmarks" / "serve_load.py"), "--rate", "50", "--seconds", "5"]
+    subprocess.run([*words, "--out", str(tmp_path / "load.json")], check=True, capture_output=True)
+    found = json.loads((tmp_path / "load.json").read_text())
+    assert found["errors"] == 0, found
+    assert found["requests"] == 250
+    assert found["lessons_learnt_meanwhile"] > 0

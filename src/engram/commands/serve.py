@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import socket
@@ -35,6 +36,7 @@ def serve(asked: ServeCommand) -> None:
     app = create_app(model, token, int(asked.max_mb * 1e6))
     print(f"Serving {asked.model} at {_address(asked.host, listening)} until Ctrl-C.")
     print(f"Learning needs the token {f'in {TOKEN}' if os.environ.get(TOKEN) else token}.", flush=True)
+    gc.freeze()  # what is here to stay need not be looked through while somebody waits for an answer
     config = uvicorn.Config(app, log_level="warning", limit_concurrency=CONNECTIONS)
     uvicorn.Server(config).run(sockets=[listening])
 
