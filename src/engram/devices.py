@@ -16,7 +16,7 @@ def resolve_device(device: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, ValueError):
         raise InputError(f"There is no device {device!r}: use auto, cpu or cuda.") from None
     if resolved.type not in ("cpu", "cuda"):
         raise InputError(f"Engram runs on cpu and cuda, not on {device!r}.")
