@@ -94,8 +94,8 @@ def check_inputs(x: Any) -> np.ndarray:
     return array
 
 
-def check_labels(y: Any, samples: int) -> np.ndarray:
-    """y as a one-dimensional array of numbers or strings, one per sample."""
+def check_labels(y: Any, samples: int | None) -> np.ndarray:
+    """y as a one-dimensional array of numbers or strings, one per sample where these are counted."""
     if y is None:
         raise InputError("Learner requires y to be passed, but the target y is None: give one label per sample.")
     labels = _as_labels(y)
@@ -105,7 +105,7 @@ def check_labels(y: Any, samples: int) -> np.ndarray:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise InputError(f"y has the shape {labels.shape}: give one label per sample.")
-    if len(labels) != samples:
+    if samples is not None and len(labels) != samples:
         raise InputError(f"X has {samples} samples and y {len(labels)} labels: give one label per sample.")
     return labels
 

@@ -253,8 +253,9 @@ class Learner(ClassifierMixin, BaseEstimator):
             learner.restore(State(tensors, meta))
         except InputError as error:
             raise FileError(f"{path} cannot be loaded like this: {error}") from error
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise FileError(f"{path} is not a model that this version of Engram can read: {error}") from error
+        except Exception as error:  # a forged file, its checksum included, may break anything
+            reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+            raise FileError(f"{path} is not a model that this version of Engram can read: {reason}") from error
         return learner
 
     def state(self) -> State:
@@ -401,7 +402,7 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _learnt_columns(self, y: Any) -> Tensor:
         self._check_fitted()
-        labels = check_labels(y, len(np.atleast_1d(y)))
+        labels = check_labels(y, None)
         if strange := sorted(set(labels.tolist()) - set(self.table_.seen), key=str):
             raise InputError(f"Class {strange[0]!r} has not been learnt: only learnt classes can be generated.")
         return torch.tensor(self.table_.encode(labels), device=self.device_)

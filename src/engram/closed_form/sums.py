@@ -132,4 +132,8 @@ class Sums:
         sums.products, sums.by_class, sums.counts = (
             state.tensors[name].clone() for name in ("products", "by_class", "counts")
         )
+        columns, width = sums.by_class.shape[1:]
+        fits = width == sums.width and sums.counts.shape == sums.by_class.shape[:2] == (2, columns)
+        if not fits or sums.products.shape != (columns if sums.apart else 1, width, width + 1):
+            raise InputError("Its sums do not fit each other.")
         return sums

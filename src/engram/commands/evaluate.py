@@ -98,14 +98,14 @@ def evaluate(asked: EvaluateCommand) -> None:
         dict(zip(names.tolist(), counts.tolist(), strict=True)),
         int(rejected[true < 0].sum()),
     )
-    if asked.json:
-        print(json.dumps(found.numbers(), indent=1))
-    else:
-        _print(found, asked.reject_below, len(lessons_of(learner)))
     if asked.picture is not None:
         from engram.report.figures import confusion_figure
 
         confusion_figure(found.confusion(), found.classes, Path(asked.picture))
+    if asked.json:
+        print(json.dumps(found.numbers(), indent=1))
+    else:
+        _print(found, asked.reject_below, len(lessons_of(learner)))
 
 
 def _print(found: Evaluation, reject_below: float, lessons: int) -> None:

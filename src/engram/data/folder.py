@@ -60,7 +60,7 @@ class ImageForm:
         """Upright, without transparency, cut at the longer side to the same proportions, and resized."""
         mode = "RGB" if self.colour else "L"
         longest = 2 * max(self.height, self.width)
-        image.draft(mode, (longest, longest))  # large photographs are decoded at a part of their size
+        image.draft(None, (longest, longest))  # large photographs are decoded at a part of their size
         image = _without_transparency(_eight_bits(ImageOps.exif_transpose(image))).convert(mode)
         return np.asarray(ImageOps.fit(image, (self.width, self.height), Image.Resampling.LANCZOS))
 
