@@ -7,6 +7,8 @@ STUDY ?= study
 
 # Without it pyright asks its registry for news at every start.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+# mkdocs-material advertises its successor with every build.
+export NO_MKDOCS_2_WARNING := 1
 
 .DELETE_ON_ERROR:
 .PHONY: demo study test test-all lint format docs clean install
