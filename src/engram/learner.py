@@ -165,6 +165,8 @@ class Learner(ClassifierMixin, BaseEstimator):
     def exportable(self) -> nn.Module:
         """A copy of what gives raw inputs their scores, in plain operations: see `engram.export`."""
         self._check_known()
+        if self.form_.kind not in ("uint8", "float32"):
+            raise InputError("Models of text cannot be exported: to split texts into words takes more than numbers.")
         module = self.method_.exportable()
         if module is None:
             raise InputError(

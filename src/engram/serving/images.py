@@ -28,7 +28,7 @@ def image_form(learner: Learner) -> ImageForm:
     form, notes = learner.form_, learner.notes_.get("form", {})
     if "height" in notes:
         return ImageForm(**notes)
-    if form.layout == "table":
+    if len(form.shape) != 3:
         raise InputError("This model takes no images: send its inputs as JSON to /api/predict.")
     if form.kind != "uint8" or form.shape[0] == 4:
         raise InputError(

@@ -15,6 +15,7 @@ from engram.commands.model import lessons_of, now
 from engram.errors import EngramError, InputError
 from engram.inputs import check_inputs, check_labels
 from engram.learner import Learner
+from engram.methods.analytic import AnalyticMethod
 from engram.serving.images import prepare_image
 
 
@@ -39,7 +40,7 @@ class ServedModel:
         self.asking = ThreadPoolExecutor(1, "predictions")
         """one thread, as a network cannot be switched to evaluation by several at a time"""
         self._teaching = threading.Lock()
-        self._ready(learner)
+        ready(learner)
 
     @property
     def busy(self) -> bool:
@@ -97,7 +98,7 @@ class ServedModel:
                 str(name): {"learnt": n, "held_out": 0, "right": 0} for name, n in Counter(names.tolist()).items()
             }
             lessons_of(twin).append({"when": now(), "classes": learnt})
-            self._ready(twin)
+            ready(twin)
             twin.save(self.path)
             self.learner = twin
             return {"learnt": len(x), "new": [label for label in twin.table_.seen if label not in known]}
@@ -128,6 +129,8 @@ class ServedModel:
         except ValueError:
             raise InputError(f"The classes of this model are whole numbers, and {text!r} is none.") from None
 
-    def _ready(self, learner: Learner) -> None:
-        """The closed form solves for its head when it is first asked: not while somebody waits for an answer."""
-        learner.predict_proba(np.zeros((1, *learner.form_.given), learner.form_.kind))
+
+def ready(learner: Learner) -> None:
+    """The closed form solves for its head when it is first asked: not while somebody waits for an answer."""
+    if isinstance(learner.method_, AnalyticMethod):
+        learner.method_.head()
