@@ -283,6 +283,17 @@ def test_models_that_take_no_image_files_say_so(x: np.ndarray, sentence: str, tm
         assert client.post("/api/learn", json=lesson, headers=TOKEN).json()["new"] == [2, 3]
 
 
+def test_a_model_that_has_forgotten_everything_is_served_and_learns_again(tmp_path: Path) -> None:
+    learner = Learner(recipe("analytic", head={"class_memory": 128})).fit(X[FIRST], Y[FIRST]).forget(classes=[0, 1])
+    with TestClient(create_app(ServedModel(str(tmp_path / "model"), learner), "secret", LIMIT)) as client:
+        assert client.get("/api/model").json()["classes"] == []
+        refused = client.post("/api/predict", json={"inputs": X[:1].tolist()})
+        assert refused.status_code == 422
+        assert "knows no class now" in refused.json()["error"]
+        lesson = {"inputs": X[SECOND].tolist(), "labels": Y[SECOND].tolist()}
+        assert client.post("/api/learn", json=lesson, headers=TOKEN).json()["new"] == [2, 3]
+
+
 def test_labels_of_forms_are_numbers_where_classes_are(tmp_path: Path) -> None:
     model = ServedModel(str(tmp_path / "model"), fresh().fit(GREY[FIRST], Y[FIRST]))
     with TestClient(create_app(model, "secret", LIMIT)) as client:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 import engram
-from engram.errors import EngramError, InputError
+from engram.errors import EngramError, FileError
 from engram.serving.limits import BodyLimit
 from engram.serving.model import BusyError, ServedModel, Upload
 
@@ -85,7 +85,7 @@ def create_app(model: ServedModel, token: str, most_bytes: int) -> FastAPI:
 
 
 async def _own(request: Request, error: Any) -> Response:
-    return _told(409 if isinstance(error, BusyError) else 422 if isinstance(error, InputError) else 500, str(error))
+    return _told(409 if isinstance(error, BusyError) else 500 if isinstance(error, FileError) else 422, str(error))
 
 
 async def _misread(request: Request, error: Any) -> Response:

@@ -51,7 +51,7 @@ class ServedModel:
         learner = self.learner
         return {
             "recipe": learner.recipe_.name,
-            "classes": learner.classes_[~learner.table_.unseen()].tolist(),
+            "classes": sorted(learner.table_.seen),
             "tasks": learner.tasks_,
             "input": {
                 "layout": learner.form_.layout,
