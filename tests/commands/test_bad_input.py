@@ -17,6 +17,8 @@ from PIL import Image
 from tests.commands.conftest import Ask, photographs, rows
 
 from engram import Learner, recipe
+from engram.commands.learn import Lesson
+from engram.data.own import Form
 from engram.errors import InputError
 
 Prepare = Callable[[Path], object]
@@ -159,7 +161,27 @@ OTHERS = [
     "a class name that is a path",
     "100,000 classes",
     "a wrong number of channels",
+    "a model that another changes meanwhile",
 ]
+
+
+def test_a_model_that_another_changes_meanwhile_keeps_the_others_change(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "three"):
+        rows(tmp_path / f"{name}.csv", f"{name}1 {name}2")
+    ask("learn m one.csv")
+    note = Lesson.note
+
+    def meanwhile(self: Lesson, form: Form) -> None:
+        monkeypatch.undo()
+        subprocess.run([sys.executable, "-m", "engram", "learn", "m", "three.csv"], cwd=tmp_path, check=True)
+        monkeypatch.chdir(tmp_path)
+        note(self, form)
+
+    monkeypatch.setattr(Lesson, "note", meanwhile)
+    assert "m was changed by another while this learnt" in ask("learn m two.csv", 2)
+    assert Learner.load(tmp_path / "m").classes_.tolist() == ["one1", "one2", "three1", "three2"]
 
 
 def test_a_single_image_is_learnt_and_nothing_is_measured(ask: Ask, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from tests.commands.conftest import Ask, photographs, rows
 
-from engram import Learner
+from engram import Learner, recipe
 from engram.cli import main
 
 QUICK = "--set analytic.filters=16"
@@ -249,3 +249,30 @@ def test_ctrl_c_while_learning_leaves_the_old_model(tmp_path: Path, monkeypatch:
             assert "stopped; the model's file is as it was" in error
     assert sorted(os.listdir()) == ["m", "one", "two"]
     assert stopped or Path("m").read_bytes() != before
+
+
+def test_a_recipe_that_learns_each_class_once_says_so(ask: Ask, tmp_path: Path) -> None:
+    photographs(tmp_path / "one", "ant bee", 8, side=8)
+    ask("learn m one --recipe dgm --set dgm.generator_steps=1 dgm.generator_batch=4")
+    before = Path("m").read_bytes()
+    assert "'ant' is known already" in ask("learn m one", 2)
+    assert Path("m").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "reveals"),
+    [
+        ("analytic", {}, ["means of features of each class", "means and deviations of the columns"]),
+        ("joint", {"training": {"epochs": 1}}, ["every sample, as it was learnt"]),
+        ("icarl", {"training": {"epochs": 1}, "icarl": {"memory": 7}}, ["up to 7 samples as they were", "weights"]),
+        ("owm", {"training": {"epochs": 1}}, ["projectors", "weights of networks"]),
+    ],
+)
+def test_show_says_what_a_file_may_reveal(
+    name: str, settings: dict[str, dict[str, int]], reveals: list[str], tmp_path: Path, ask: Ask
+) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    Learner(recipe(name, **settings)).fit(x, np.arange(40) % 2).save(tmp_path / "m")
+    said = ask("show m")
+    for part in reveals:
+        assert part in said

@@ -84,7 +84,9 @@ def evaluate(asked: EvaluateCommand) -> None:
     columns = {str(name): column for column, name in enumerate(known)}
     true = np.array([columns.get(label, -1) for label in samples.labels.tolist()])
     if not (true >= 0).any():
-        raise DataError(f"No class of {asked.path} has been learnt, such as {samples.labels[0]!r}: see `engram show`.")
+        raise DataError(
+            f"No class of {asked.path} has been learnt, such as {str(samples.labels[0])!r}: see `engram show`."
+        )
     first = tasks_of(learner)
     names, counts = np.unique(samples.labels[true < 0], return_counts=True)
     predicted = np.array([columns[answer.classes[0]] for answer in answers])

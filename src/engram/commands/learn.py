@@ -14,7 +14,7 @@ from engram import files
 from engram.commands.model import form_of, known_classes, lessons_of, now, open_model
 from engram.commands.words import count, listed, share, shown, tell_left_out
 from engram.data.own import Choice, Form, Samples, held_out, read_lesson
-from engram.errors import InputError
+from engram.errors import FileError, InputError
 from engram.learner import Learner
 from engram.lesson import Position, Watch
 from engram.progress import Progress, each
@@ -28,7 +28,7 @@ FIXED = ("columns", "image_size", "recipe", "settings", "seed")
 
 
 def learn(asked: LearnCommand) -> None:
-    started = time.perf_counter()
+    started, before = time.perf_counter(), _stamp(asked.model)
     if not 0 <= asked.held_out < 1:
         raise InputError(f"--held-out must be at least 0 and below 1, not {asked.held_out}.")
     old = _existing(asked)
@@ -43,6 +43,8 @@ def learn(asked: LearnCommand) -> None:
     with Progress(f"learning {Path(asked.path).name}", asked.quiet) as progress:
         lesson.learn(progress)
     lesson.note(form)
+    if _stamp(asked.model) != before:
+        raise FileError(f"{asked.model} was changed by another while this learnt: learn again, to lose neither.")
     learner.save(asked.model)
     print("\n".join(lesson.told(time.perf_counter() - started)))
     size = Path(asked.model).stat().st_size / 1e6
@@ -142,6 +144,15 @@ class Shown(Watch):
 
     def worked(self, what: str, done: int, total: int) -> None:
         self.progress.worked(what, done, total)
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    """Another once the file has been written again."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
 
 
 def _existing(asked: LearnCommand) -> Learner | None:

@@ -93,11 +93,13 @@ def may_reveal(chosen: Recipe, learner: Learner) -> str:
             parts.append("patches of images of the first lesson" if picked else "averages of such images' patches")
     else:
         parts.append("weights of networks that were trained on the samples")
-    if {"replay"} & set(chosen.ingredients) or chosen.method in ("dgm", "pgma"):
+    if {"owm", "gpm"} & set(chosen.ingredients):
+        parts.append("projectors, of which directions that the samples had can be read")
+    if "replay" in chosen.ingredients or chosen.method in ("dgm", "pgma"):
         parts.append("generators, which may give back samples or features close to those learnt")
     if len(learner.form_.shape) == 1:
         parts.append("means and deviations of the columns in the first lesson")
-    parts.append("the names and numbers of samples of the classes")
+    parts.append("the classes' names, numbers of samples and dates")
     return "; ".join(parts)
 
 
