@@ -35,9 +35,9 @@ class LwF(Taught):
         self.settings = settings
 
     def loss(self, loss: Tensor, batch: Batch, step: Step) -> Tensor:
-        old = self.teacher.seen
-        if not old:
+        if not self.teacher.seen:
             return loss
+        old = self.teacher.columns
         _, taught = self.teacher(batch.x)
         kept = distillation_loss(batch.scores[:, old], taught[:, old], self.settings.temperature)
         return loss + self.settings.weight * kept

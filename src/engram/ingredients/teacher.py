@@ -43,11 +43,13 @@ class Teacher:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.seen: list[int] = []
+        self.columns = torch.empty(0, dtype=torch.long)
+        """the same on the device"""
         self.network: nn.Module | None = None
 
     def take_over(self, lesson: Lesson) -> None:
         """From now on the network as it is after this lesson."""
-        self.seen = sorted({*self.seen, *lesson.y.unique().tolist()})
+        self._know(sorted({*self.seen, *lesson.y.unique().tolist()}))
         self.network = copy.deepcopy(self.host.network).requires_grad_(False).eval()
         for parameter in self.network.parameters():
             parameter.grad = None
@@ -67,9 +69,13 @@ class Teacher:
         return state
 
     def restore(self, state: State) -> None:
-        self.seen, self.network = list(state.meta["seen"]), None
+        self._know(list(state.meta["seen"]))
+        self.network = None
         if weights := state.take("teacher"):
             network = copy.deepcopy(self.host.network)
             network.head.weight = nn.Parameter(torch.empty_like(weights["head.weight"]))  # narrower than today's
             network.load_state_dict(weights)
             self.network = network.requires_grad_(False).eval()
+
+    def _know(self, seen: list[int]) -> None:
+        self.seen, self.columns = seen, torch.tensor(seen, device=self.host.device)

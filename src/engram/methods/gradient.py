@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engram.devices import upload
 from engram.errors import EngramError, InputError
 from engram.ingredients.base import Batch, Ingredient, Step
 from engram.lesson import Lesson, Position, State, Watch
@@ -151,7 +152,7 @@ class GradientMethod:
     def batches(self, lesson: Lesson, epoch: int, skip: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
         """A task's prepared batches in the epoch's own order, from batch `skip` on."""
         order = torch.randperm(len(lesson.y), generator=generator(self.seed, lesson.index, "order", epoch))
-        for rows in order.to(self.device).split(self.batch_size)[skip:]:
+        for rows in upload(order, self.device).split(self.batch_size)[skip:]:
             yield self.network.prepare(lesson.x[rows]), lesson.y[rows]
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from engram.lesson import State
 from engram.networks.clusters import cluster_centres
 from engram.settings import AnalyticSettings
 
-FILTERS = {"small": 512, "medium": 1536, "large": 2560}
+FILTERS = {"small": 512, "medium": 1536, "large": 2048}
 PER_NUMBER = 24
 """largest number of filters for each number that a patch consists of: more would only repeat each other"""
 SAMPLED = 100_000
