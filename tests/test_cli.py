@@ -15,7 +15,10 @@ def ask(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "engram", *words], capture_output=True, text=True, env=os.environ)
 
 
-@pytest.mark.parametrize("words", [[], ["run"], ["run", "owm"], ["data"], ["demo"], ["study"], ["report"]])
+OWN_DATA = [[command] for command in ("learn", "predict", "evaluate", "show", "forget")]
+
+
+@pytest.mark.parametrize("words", [[], ["run"], ["run", "owm"], ["data"], ["demo"], ["study"], ["report"], *OWN_DATA])
 def test_help_imports_no_torch(words: list[str]) -> None:
     code = "import sys\nfrom engram.cli import main\n"
     code += "try:\n main(sys.argv[1:])\nexcept SystemExit as end:\n assert not end.code\n"

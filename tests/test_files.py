@@ -365,6 +365,28 @@ def test_a_write_that_the_system_refuses_halfway_keeps_the_old_file(tmp_path: Pa
     assert files.load(path, "model")[1] == {"epoch": 3}
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 1 MB, where the system lets us have one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting needs root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_keeps_the_old_file(small_disk: Path) -> None:
+    path = saved(small_disk)
+    with pytest.raises(FileError, match=r"No space left on device.*free space"):
+        files.save(path, {"w": torch.ones(2**20)}, {}, "model")
+    assert os.listdir(small_disk) == [path.name]
+    assert files.load(path, "model")[1] == {"epoch": 3}
+    files.save(path, {"w": torch.ones(2**10)}, {"epoch": 4}, "model")
+    assert files.load(path, "model")[1] == {"epoch": 4}
+
+
 @pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
 def test_a_failure_at_the_last_moment_keeps_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
@@ -411,8 +433,9 @@ KILLED_AND_CHECKED = """
 """
 
 
-def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", textwrap.dedent(KILLED_AND_CHECKED), str(tmp_path / "state"), "12"]
+@pytest.mark.parametrize("rounds", [5, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path, rounds: int) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(KILLED_AND_CHECKED), str(tmp_path / "state"), str(rounds)]
     alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=os.environ | alone, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr

@@ -4,6 +4,7 @@ import math
 import weakref
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from engram import Learner
+from engram import Learner, files
 from engram.errors import EngramError, FileError, InputError
 from engram.learner import NotFittedError
 from engram.lesson import Position, Watch
@@ -498,6 +499,34 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Any) -> None:
     (tmp_path / "model").write_bytes(b"nonsense")
     with pytest.raises(FileError, match="model"):
         Learner.load(tmp_path / "model")
+
+
+FORGED: list[Callable[[dict[str, Any], dict[str, Any]], Any]] = [
+    lambda tensors, meta: meta.update(settings=None),
+    lambda tensors, meta: meta.pop("classes"),
+    lambda tensors, meta: meta["settings"].update({next(iter(meta["settings"])): 1}),
+    lambda tensors, meta: meta["parameters"].update(seed="x"),
+    lambda tensors, meta: [tensors.update({name: tensor.reshape(-1)}) for name, tensor in list(tensors.items())],
+    lambda tensors, meta: [
+        tensors.update({name: tensor[:-1]}) for name, tensor in list(tensors.items()) if tensor.ndim
+    ],
+    lambda tensors, meta: tensors.clear(),
+]
+
+
+@pytest.mark.parametrize("forge", FORGED)
+@pytest.mark.parametrize("name", ["owm", "analytic"])
+def test_a_forged_file_with_a_right_checksum_is_one_sentence(
+    forge: Callable[[dict[str, Any], dict[str, Any]], Any], name: str, tmp_path: Path
+) -> None:
+    learner = learnt("owm") if name == "owm" else Learner().fit(*table((0, 1, 2)))
+    learner.save(tmp_path / "model")
+    tensors, meta = files.load(tmp_path / "model", "model")
+    forge(tensors, meta)
+    files.save(tmp_path / "model", tensors, meta, "model")
+    with pytest.raises(FileError, match="model") as caught:
+        Learner.load(tmp_path / "model")
+    assert "\n" not in str(caught.value)
 
 
 # --- scikit-learn -----------------------------------------------------------------------------------------------------

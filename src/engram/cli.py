@@ -13,6 +13,7 @@ from tyro.conf import Positional, arg
 
 import engram
 from engram.bench.command import BenchCommand
+from engram.commands.asked import COMMANDS
 from engram.errors import EngramError
 from engram.recipes import RECIPES, Recipe
 from engram.recipes import recipe as recipe_by_name
@@ -24,6 +25,7 @@ ORDER = "of the ingredients' edits: replay before owm is projected with the rest
 GOES_ON = {
     "run": "; the run goes on from its last checkpoint with --resume",
     "study": "; the same command goes on where it was",
+    "learn": "; the model's file is as it was",
 }
 STOPPED = 130
 """What shells report for a program that Ctrl-C has ended."""
@@ -135,15 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"engram {engram.__version__}")
         return 0
     try:
-        if arguments[:1] == ["run"] and len(arguments) > 1 and not arguments[1].startswith("-"):
-            recipe_by_name(arguments[1])  # names the nearest one, where the parser would list every word
-        tyro.cli(
-            _commands(),
-            prog="engram",
-            description=OVERVIEW,
-            args=arguments or ["--help"],
-            config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitSubcommandPrefixes),
-        )()
+        parsed(arguments)()
     except EngramError as error:
         print(f"engram: {error}", file=sys.stderr)
         return 2
@@ -154,6 +148,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return STOPPED
     return 0
+
+
+def parsed(arguments: Sequence[str]) -> Any:
+    """The command that these words ask for: call it to run it."""
+    if arguments[:1] == ["run"] and len(arguments) > 1 and not arguments[1].startswith("-"):
+        recipe_by_name(arguments[1])  # names the nearest one, where the parser would list every word
+    return tyro.cli(
+        _commands(),
+        prog="engram",
+        description=OVERVIEW,
+        args=arguments or ["--help"],
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitSubcommandPrefixes),
+    )
 
 
 def _commands() -> Any:
@@ -168,6 +175,7 @@ def _commands() -> Any:
             (StudyCommand, "study", f"{StudyCommand.__doc__} Built in: {_studies()}."),
             (ReportCommand, "report", ReportCommand.__doc__),
             (BenchCommand, "bench", BenchCommand.__doc__),
+            *COMMANDS,
         ]
     )
 

@@ -13,11 +13,11 @@ SMALLEST_IMAGE = 16 * 16
 
 
 def resolve_device(device: str) -> torch.device:
-    if device == "auto":
+    if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, ValueError):
         raise InputError(f"There is no device {device!r}: use auto, cpu or cuda.") from None
     if resolved.type not in ("cpu", "cuda"):
         raise InputError(f"Engram runs on cpu and cuda, not on {device!r}.")
@@ -30,7 +30,7 @@ def resolve_device(device: str) -> torch.device:
 
 def resolve_precision(precision: Precision, device: torch.device, shape: tuple[int, ...]) -> Precision:
     """float32 or bfloat16; "auto" is bfloat16 for images where the hardware has it."""
-    if precision not in ("auto", "float32", "bfloat16"):
+    if not isinstance(precision, str) or precision not in ("auto", "float32", "bfloat16"):
         raise InputError(f"There is no precision {precision!r}: use auto, float32 or bfloat16.")
     if precision != "auto":
         return precision

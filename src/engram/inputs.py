@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -23,21 +23,30 @@ class InputForm:
 
     layout: Layout
     shape: tuple[int, ...]
+    kind: str = field(default="float32", compare=False)
+    """of the first task's numbers, uint8 or float32; later ones may be of either"""
 
     @classmethod
     def of(cls, x: np.ndarray) -> InputForm:
         if x.ndim == 2:
-            return cls("table", (x.shape[1],))
+            return cls("table", (x.shape[1],), x.dtype.name)
         if x.ndim == 3:
-            return cls("grey", (1, *x.shape[1:]))
+            return cls("grey", (1, *x.shape[1:]), x.dtype.name)
         if x.ndim == 4 and x.shape[3] in CHANNELS and (x.shape[1] not in CHANNELS or x.shape[1] > x.shape[3]):
-            return cls("channels last", (x.shape[3], x.shape[1], x.shape[2]))
+            return cls("channels last", (x.shape[3], x.shape[1], x.shape[2]), x.dtype.name)
         if x.ndim == 4 and x.shape[1] in CHANNELS:
-            return cls("channels first", x.shape[1:])
+            return cls("channels first", x.shape[1:], x.dtype.name)
         raise InputError(
             f"X has the shape {x.shape}: give a table (samples x numbers), grey images (samples x height x width) "
             "or images of 1, 3 or 4 channels, the channels first or last."
         )
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The shape of a sample as users give it."""
+        if self.layout == "channels last":
+            return (*self.shape[1:], self.shape[0])
+        return self.shape[1:] if self.layout == "grey" else self.shape
 
     def arrange(self, x: np.ndarray) -> np.ndarray:
         """x as samples × shape, if it looks like the first task's inputs."""
@@ -85,8 +94,8 @@ def check_inputs(x: Any) -> np.ndarray:
     return array
 
 
-def check_labels(y: Any, samples: int) -> np.ndarray:
-    """y as a one-dimensional array of numbers or strings, one per sample."""
+def check_labels(y: Any, samples: int | None) -> np.ndarray:
+    """y as a one-dimensional array of numbers or strings, one per sample where these are counted."""
     if y is None:
         raise InputError("Learner requires y to be passed, but the target y is None: give one label per sample.")
     labels = _as_labels(y)
@@ -96,7 +105,7 @@ def check_labels(y: Any, samples: int) -> np.ndarray:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise InputError(f"y has the shape {labels.shape}: give one label per sample.")
-    if len(labels) != samples:
+    if samples is not None and len(labels) != samples:
         raise InputError(f"X has {samples} samples and y {len(labels)} labels: give one label per sample.")
     return labels
 

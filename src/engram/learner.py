@@ -25,10 +25,13 @@ from engram.lesson import Lesson, State, Watch
 from engram.methods.analytic import AnalyticMethod
 from engram.methods.base import Method
 from engram.methods.registry import Start, start_method
-from engram.networks.frozen import frozen_copy
+from engram.networks.frozen import own_copy
 from engram.randomness import generator, isolated
 from engram.recipes import Recipe, as_recipe
 from engram.settings import Precision
+
+LARGEST_SCORES = 1 << 24
+"""scores that are worked on at a time where only the best of each sample is asked for"""
 
 
 class NotFittedError(EngramError, sklearn.exceptions.NotFittedError):
@@ -45,9 +48,10 @@ class Learner(ClassifierMixin, BaseEstimator):
     seed : of the weights and of everything random in training.
     precision : "float32", "bfloat16", or "auto" for the faster one on this machine.
     device : "cpu", "cuda", or "auto".
-    network : a module of your own whose outputs are the features, for the recipes analytic, lda and ncm. A copy of it
-        is used, in evaluation mode, and never trained. It gets inputs as they are, as float32, images as samples x
-        channels x height x width; files hold no code, so `load` must be given it again.
+    network : a module of your own whose outputs are the features. A copy of it is used: in evaluation mode and never
+        trained by the recipes analytic, lda and ncm; trained by the others, but for parameters that need no gradient
+        and batch norms. It gets inputs as they are, as float32, images as samples x channels x height x width; files
+        hold no code, so `load` must be given it again.
     """
 
     classes_: np.ndarray
@@ -158,10 +162,25 @@ class Learner(ClassifierMixin, BaseEstimator):
             raise InputError(f"Recipe {self.recipe_.name!r} trains no network, so that there is no encoder to take.")
         return encoder
 
+    def exportable(self) -> nn.Module:
+        """A copy of what gives raw inputs their scores, in plain operations: see `engram.export`."""
+        self._check_known()
+        if self.form_.kind not in ("uint8", "float32"):
+            raise InputError("Models of text cannot be exported: to split texts into words takes more than numbers.")
+        module = self.method_.exportable()
+        if module is None:
+            raise InputError(
+                f"Recipe {self.recipe_.name!r} cannot be exported: the closed form and recipes that train one network "
+                "by gradient can."
+            )
+        return module
+
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each sample, among the classes learnt so far."""
-        scores = self._class_scores(X)
-        return self.classes_[scores.argmax(1)]
+        x = self._tensor(X)
+        parts = x.split(LARGEST_SCORES // max(1, len(self.classes_)) or 1)
+        best = [self._scores_of(part).argmax(1) for part in parts]
+        return self.classes_[np.concatenate(best)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities in the order of `classes_`; 0 for classes that were announced but not learnt yet."""
@@ -198,6 +217,15 @@ class Learner(ClassifierMixin, BaseEstimator):
         self._check_fitted()
         return self.method_.measures()
 
+    def expected_accuracy(self, classes: Any) -> float | None:
+        """What stored sums let expect on samples of these learnt classes, without any; None where nothing can tell.
+
+        Closed-form recipes only. It takes scores for spread alike in all classes, so that it shows how much is lost to
+        further classes rather than how much there is.
+        """
+        columns = self._learnt_columns(classes).tolist()
+        return self.method_.expected_accuracy(columns) if isinstance(self.method_, AnalyticMethod) else None
+
     def projector_traces(self) -> dict[str, float]:
         """For recipes with OWM: the share of each layer's input space that is still free."""
         self._check_fitted()
@@ -227,8 +255,9 @@ class Learner(ClassifierMixin, BaseEstimator):
             learner.restore(State(tensors, meta))
         except InputError as error:
             raise FileError(f"{path} cannot be loaded like this: {error}") from error
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise FileError(f"{path} is not a model that this version of Engram can read: {error}") from error
+        except Exception as error:  # a forged file, its checksum included, may break anything
+            reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+            raise FileError(f"{path} is not a model that this version of Engram can read: {reason}") from error
         return learner
 
     def state(self) -> State:
@@ -240,19 +269,21 @@ class Learner(ClassifierMixin, BaseEstimator):
             "settings": self.recipe_.settings(),
             "order": list(self.recipe_.ingredients),
             "parameters": {"seed": self.seed_, "precision": self.precision},
-            "form": {"layout": self.form_.layout, "shape": list(self.form_.shape)},
+            "form": {"layout": self.form_.layout, "shape": list(self.form_.shape), "kind": self.form_.kind},
             "classes": self.table_.state(),
             "tasks": self.tasks_,
             "under_way": self.under_way_,
+            "notes": self.notes_,
         }
         return state
 
     def restore(self, state: State) -> None:
         """Take on a state; a task that was under way goes on with the next `learn` of the same data."""
         meta = state.meta
-        form = InputForm(meta["form"]["layout"], tuple(meta["form"]["shape"]))
+        form = InputForm(meta["form"]["layout"], tuple(meta["form"]["shape"]), meta["form"].get("kind", "float32"))
         self._start(form, ClassTable.from_state(meta["classes"]))
         self.tasks_, self.under_way_ = meta["tasks"], meta["under_way"]
+        self.notes_ = copy.deepcopy(meta.get("notes", {}))
         with isolated(self.device_):
             self.method_.restore(State({name: t.to(self.device_) for name, t in state.tensors.items()}, meta))
 
@@ -302,9 +333,11 @@ class Learner(ClassifierMixin, BaseEstimator):
         self._set_table(table)
         self.tasks_ = 0
         self.under_way_: int | None = None
+        self.notes_: dict[str, Any] = {}
+        """plain data that is kept in the file, such as how the command line reads inputs"""
         self.device_ = resolve_device(self.device)
         self.precision_ = resolve_precision(self.precision, self.device_, form.shape)
-        self.network_ = None if self.network is None else frozen_copy(self.network, self.device_)
+        self.network_ = None if self.network is None else own_copy(self.network, self.device_)
         self.method_ = self._new_method()
         self.n_features_in_ = int(np.prod(form.shape))
 
@@ -361,16 +394,17 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _class_scores(self, X: Any) -> np.ndarray:
         """Scores in the order of `classes_`, -inf for classes not learnt yet."""
-        x = self._tensor(X)
-        if not self.table_.seen:
-            raise NotFittedError("This Learner knows no class now: let it learn some first.")
+        return self._scores_of(self._tensor(X))
+
+    def _scores_of(self, x: Tensor) -> np.ndarray:
+        self._check_known()
         scores = self.method_.scores(x).double().cpu().numpy()[:, self.table_.sorted_columns()]
         scores[:, self.table_.unseen()] = -np.inf
         return scores
 
     def _learnt_columns(self, y: Any) -> Tensor:
         self._check_fitted()
-        labels = check_labels(y, len(np.atleast_1d(y)))
+        labels = check_labels(y, None)
         if strange := sorted(set(labels.tolist()) - set(self.table_.seen), key=str):
             raise InputError(f"Class {strange[0]!r} has not been learnt: only learnt classes can be generated.")
         return torch.tensor(self.table_.encode(labels), device=self.device_)
@@ -382,6 +416,11 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _tensor(self, X: Any) -> Tensor:
         self._check_fitted()
         return torch.tensor(self.form_.arrange(check_inputs(X)), device=self.device_)
+
+    def _check_known(self) -> None:
+        self._check_fitted()
+        if not self.table_.seen:
+            raise NotFittedError("This Learner knows no class now: let it learn some first.")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "method_"):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from engram.distributed import first_process
 from engram.lesson import Position
 
 REFRESH_SECONDS = 0.2
+
+T = TypeVar("T")
 
 
 class Progress:
@@ -29,7 +33,7 @@ class Progress:
             TextColumn("{task.fields[speed]}"),
             TimeRemainingColumn(),
             console=self.console,
-            disable=quiet,
+            disable=quiet or not self.console.is_terminal,
             transient=True,
         )
         self._title = title
@@ -84,3 +88,19 @@ class Progress:
     def measured(self, index: int, accuracy: float) -> None:
         if not self.quiet:
             self.say(f"{self._title}: after task {index + 1} of {self._tasks}, mean accuracy {accuracy:.1%}")
+
+
+@contextmanager
+def each(quiet: bool) -> Iterator[Callable[[Sequence[T], str], Iterable[T]]]:
+    """Goes through lists, one after the other, with a bar for each; on stderr, and gone afterwards."""
+    console = Console(stderr=True)
+    with Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=quiet or not console.is_terminal,
+        transient=True,
+    ) as bar:
+        yield lambda items, title: bar.track(items, description=title)

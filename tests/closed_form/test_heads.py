@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from torch import Tensor
 
+from engram.closed_form import temperature
 from engram.closed_form.heads import (
     LEAST,
     MOST,
@@ -20,7 +21,7 @@ from engram.closed_form.heads import (
     solved_head,
 )
 from engram.closed_form.sums import Sums
-from engram.closed_form.temperature import sharpness
+from engram.closed_form.temperature import expected_accuracy, sharpness
 
 
 def blobs(
@@ -189,3 +190,56 @@ def test_few_rows_have_a_temperature_too(labels: list[int]) -> None:
     features, _ = blobs(len(labels))
     sums = summed(features, torch.tensor(labels))
     assert 0 < sharpness(solved(sums, 0.1), sums) < float("inf")
+
+
+def test_very_many_classes_are_stood_for_by_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 400 classes of which 25 are looked at, the temperature is nearly as good as with all of them."""
+    features, y = blobs(8000, 24, 400, apart=0.6)
+    sums = summed(features, y, torch.arange(len(y)) % 5 == 0, columns=400)
+    head = solved(sums, 1e-3)
+    fresh, truth = blobs(3000, 24, 400, seed=5, apart=0.6)
+    scores = (fresh @ head.weights + head.bias).numpy()
+
+    def loss(factor: float) -> float:
+        return float((np.asarray(logsumexp(factor * scores, axis=1)) - factor * scores[np.arange(3000), truth]).mean())
+
+    monkeypatch.setattr(temperature, "MOST_CLASSES", 400)
+    with_all = loss(sharpness(head, sums))
+    monkeypatch.setattr(temperature, "MOST_CLASSES", 25)
+    found = sharpness(head, sums)
+    assert loss(found) < with_all + 0.1
+    order = torch.randperm(400, generator=torch.Generator().manual_seed(3))
+    turned = summed(features, order[y], torch.arange(len(y)) % 5 == 0, columns=400)
+    assert sharpness(solved(turned, 1e-3), turned) == pytest.approx(found, rel=1e-6)
+
+
+@pytest.mark.parametrize("apart", [0.5, 1.0, 2.0])
+def test_the_accuracy_to_be_expected_is_that_on_fresh_rows(apart: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    features, y = blobs(6000, 8, 5, apart=apart)
+    sums = summed(features, y, torch.arange(len(y)) % 5 == 0, columns=5)
+    head = solved(sums, 1e-3)
+    fresh, truth = blobs(10_000, 8, 5, seed=5, apart=apart)
+    right = (fresh @ head.weights + head.bias).argmax(1) == truth
+    for columns in ([0, 1, 2, 3, 4], [1, 3]):
+        real = float(right[torch.isin(truth, torch.tensor(columns))].double().mean())
+        assert expected_accuracy(head, sums, columns) == pytest.approx(real, abs=0.06)
+    assert expected_accuracy(head, sums, []) is None
+    monkeypatch.setattr(temperature, "MOST_CLASSES", 4)
+    assert expected_accuracy(head, sums, [0]) is None
+
+
+def test_the_discriminant_of_more_classes_than_features_is_what_the_rows_give() -> None:
+    features, y = blobs(900, 4, 9)
+    head = solved(summed(features, y, columns=9), 0.01, discriminant=True)
+    F, labels = features.numpy(), y.numpy()
+    means = np.stack([F[labels == label].mean(0) for label in range(9)])
+    total = (F - F.mean(0)).T @ (F - F.mean(0))
+    within = (F - means[labels]).T @ (F - means[labels]) + 0.01 * np.trace(total) / 4 * np.eye(4)
+    weights = 900 * np.linalg.solve(within, (means - F.mean(0)).T)
+    np.testing.assert_allclose(head.weights.numpy(), weights, rtol=1e-8)
+    likely = [
+        np.log((labels == c).mean()) - 450 * (m - F.mean(0)) @ np.linalg.solve(within, m - F.mean(0))
+        for c, m in enumerate(means)
+    ]
+    scores = (features @ head.weights + head.bias).numpy()
+    np.testing.assert_allclose(scores, (F - F.mean(0)) @ weights + likely, rtol=1e-8, atol=1e-8)

@@ -37,7 +37,7 @@ def solved_head(moments: Moments, strength: float, discriminant: bool) -> Head |
 
     `moments.square` is used up. With A = sum of (f - m)(f - m)ᵀ + ridge over all rows, ridge regression is A⁻¹ times
     the centred class sums. The discriminant wants the inverse of A less what the class means account for, which is
-    a matrix of as many rows as classes away (Woodbury).
+    a matrix of as many rows as classes away (Woodbury); where there are more classes than features, it is formed.
     """
     counts = moments.counts.double()
     total = counts.sum().clamp_min(1)
@@ -51,16 +51,28 @@ def solved_head(moments: Moments, strength: float, discriminant: bool) -> Head |
     # of equal rows, or of one that is left of many, there is no variance but that of rounding
     varies = variance > torch.finfo(matrix.dtype).eps ** 0.5 * squares
     diagonal += strength * variance if varies else max(squares, 1.0)
-    solution = _solved(matrix, centred)
-    if solution is None:
-        return None
     if not discriminant:
-        return Head(solution, counts / total - mean @ solution)
-    beyond = torch.eye(len(counts), device=mean.device) - _divided(centred.T @ solution, counts)
-    weights = total * torch.linalg.solve(beyond, _divided(solution, counts), left=False)
+        solution = _solved(matrix, centred)
+        return None if solution is None else Head(solution, counts / total - mean @ solution)
+    weights = _discriminant(matrix, centred, counts)
+    if weights is None:
+        return None
+    weights *= total
     means = mean + _divided(centred, counts).T
     middle = (weights.T * (means + mean)).sum(1) / 2
     return Head(weights, (counts / total).clamp_min(1e-12).log() - middle)
+
+
+def _discriminant(matrix: Tensor, centred: Tensor, counts: Tensor) -> Tensor | None:
+    """(A - sum over classes of n·(m_c - m)(m_c - m)ᵀ)⁻¹ times the centred class means."""
+    if len(counts) > len(matrix):
+        matrix -= (_divided(centred, counts) @ centred.T).to(matrix.dtype)
+        return _solved(matrix, _divided(centred, counts))
+    solution = _solved(matrix, centred)
+    if solution is None:
+        return None
+    beyond = torch.eye(len(counts), device=centred.device) - _divided(centred.T @ solution, counts)
+    return torch.linalg.solve(beyond, _divided(solution, counts), left=False)
 
 
 def _divided(columns: Tensor, counts: Tensor) -> Tensor:

@@ -61,15 +61,18 @@ class Sums:
 
     def add(self, features: Tensor, y: Tensor, held: Tensor, sign: int = 1) -> None:
         """Rows of features and their columns; with sign -1 they are taken out again."""
-        one_hot = torch.nn.functional.one_hot(y, self.columns)
+        present, places = y.unique(return_inverse=True)  # of very many classes few are in one batch
+        one_hot = torch.nn.functional.one_hot(places, len(present))
         parts = torch.stack([one_hot * ~held[:, None], one_hot * held[:, None]])
-        counts = self.counts + sign * parts.sum(1)
+        counts = self.counts.clone()
+        counts[:, present] += sign * parts.sum(1)
         if (counts < 0).any():
             raise InputError("These samples were not all learnt, so that they cannot be forgotten: check X and y.")
         self.counts = counts
-        self.by_class += sign * (parts.transpose(1, 2).to(features.dtype) @ features)
-        for index, rows in enumerate([y == column for column in range(self.columns)] if self.apart else [slice(None)]):
-            add_products(self.products[index], features[rows][~held[rows]], features[rows][held[rows]], sign)
+        self.by_class[:, present] += sign * (parts.transpose(1, 2).to(features.dtype) @ features)
+        groups = [(column, y == column) for column in present.tolist()] if self.apart else [(0, torch.ones_like(held))]
+        for index, rows in groups:
+            add_products(self.products[index], features[rows & ~held], features[rows & held], sign)
         if sign < 0:
             self._clear_the_empty()
 
@@ -129,4 +132,8 @@ class Sums:
         sums.products, sums.by_class, sums.counts = (
             state.tensors[name].clone() for name in ("products", "by_class", "counts")
         )
+        columns, width = sums.by_class.shape[1:]
+        fits = width == sums.width and sums.counts.shape == sums.by_class.shape[:2] == (2, columns)
+        if not fits or sums.products.shape != (columns if sums.apart else 1, width, width + 1):
+            raise InputError("Its sums do not fit each other.")
         return sums

@@ -17,6 +17,8 @@ DRAWS = 8192
 FREEDOM = 6
 """of the t distribution by which all of a sample's noise is stretched: where classes lie far apart, tails are what
 counts, and real ones are heavier than a normal distribution's"""
+MOST_CLASSES = 256
+"""whose scores are looked at: time and memory go with the square of it"""
 RANGE = (-7.0, 7.0)
 """logarithms of the sharpness, in units of one over the scores' spread, that are looked at"""
 
@@ -30,31 +32,74 @@ def sharpness(head: Head, sums: Sums) -> float:
     a rule and high now and then, so that the noise is exponential, and heavy-tailed.
     """
     known = (sums.counts.sum(0) > 0).nonzero().flatten()
-    part = 1 if int(sums.counts[1].sum()) >= 2 * len(known) else 0
-    seen = ((sums.counts[part] > 0) & (sums.counts[0] > 0)).nonzero().flatten()
-    if not len(seen):
+    columns = _some_of(known, sums)
+    drawn = _scores_of(head, sums, columns)
+    if drawn is None:
         return 1.0
-    means, within = _score_moments(head, sums, part, seen, known)
-    scores, weights = _drawn(means, within, sums.counts[part][seen].cpu())
-    own = scores[torch.arange(len(seen)), :, torch.searchsorted(known.cpu(), seen.cpu())]
+    scores, own, weights = drawn
     spread = float(scores.std()) or 1.0
+    # those that were left out compete too: the others stand for them
+    others = torch.full((len(own), 1, len(columns)), math.log(max(1, len(known) - 1) / max(1, len(columns) - 1)))
+    others[torch.arange(len(own)), 0, own] = 0.0
+    right = scores[torch.arange(len(own)), :, own]
 
     def loss(log: float) -> float:
         factor = math.exp(log) / spread
-        return float((weights * (torch.logsumexp(factor * scores, 2) - factor * own).mean(1)).sum())
+        return float((weights * (torch.logsumexp(factor * scores + others, 2) - factor * right).mean(1)).sum())
 
     found: Any = minimize_scalar(loss, bounds=RANGE, method="bounded")
     return math.exp(float(found.x)) / spread
 
 
+def expected_accuracy(head: Head, sums: Sums, columns: list[int]) -> float | None:
+    """The share of these columns' classes that scores drawn in the same way name rightly, by the classes' numbers.
+
+    None where there are too many classes to draw the scores of all, or no sums of these.
+    """
+    known = (sums.counts.sum(0) > 0).nonzero().flatten()
+    drawn = _scores_of(head, sums, known) if len(known) <= MOST_CLASSES else None
+    if drawn is None:
+        return None
+    scores, own, weights = drawn
+    asked = torch.isin(known.cpu()[own], torch.tensor(columns))
+    right = (scores.argmax(2) == own[:, None]).double().mean(1)
+    total = float(weights[asked].sum())
+    return float((weights * right)[asked].sum()) / total if total else None
+
+
+def _some_of(known: Tensor, sums: Sums) -> Tensor:
+    """At most MOST_CLASSES of the columns, evenly spread over the lengths of the classes' sums.
+
+    What is chosen must not depend on the columns' order, which is that of the classes' coming.
+    """
+    if len(known) <= MOST_CLASSES:
+        return known
+    lengths = sums.by_class.sum(0)[known].norm(dim=1)
+    spread = torch.linspace(0, len(known) - 1, MOST_CLASSES, device=known.device).long()
+    return known[lengths.argsort()[spread]].sort().values
+
+
+def _scores_of(head: Head, sums: Sums, columns: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Scores for these columns of samples of their classes (classes x draws x columns), which column is each class's
+    own, and the classes' weights; None without sums."""
+    part = 1 if int(sums.counts[1].sum()) >= 2 * int((sums.counts.sum(0) > 0).sum()) else 0
+    seen = columns[(sums.counts[part][columns] > 0) & (sums.counts[0][columns] > 0)]
+    if not len(seen):
+        return None
+    means, within = _score_moments(head, sums, part, seen, columns)
+    scores, weights = _drawn(means, within, sums.counts[part][seen].cpu())
+    return scores, torch.searchsorted(columns.cpu(), seen.cpu()), weights
+
+
 def _score_moments(head: Head, sums: Sums, part: int, seen: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
     """Mean scores for the known classes in each class seen, and the scores' covariance within the classes."""
-    counts = sums.counts[part][seen].double()
+    counts = sums.counts[part].double()
     weights = head.weights[:, known]
-    totals = sums.by_class[part][seen] @ weights
+    totals = sums.by_class[part] @ weights
     second = weights.T @ _products(sums, part, weights.to(sums.products.dtype)).double()
-    within = (second - totals.T @ (totals / counts[:, None])) / (counts.sum() - len(seen)).clamp_min(1)
-    means = totals / counts[:, None] + head.bias[known]
+    between = totals.T @ (totals / counts.clamp_min(1)[:, None])
+    within = (second - between) / (counts.sum() - (counts > 0).sum()).clamp_min(1)
+    means = (totals / counts.clamp_min(1)[:, None])[seen] + head.bias[known]
     # so many rows do not tell a smaller spread than this from none
     within += torch.eye(len(within), device=within.device) * means.square().mean() / counts.sum()
     return means.cpu(), within.cpu()

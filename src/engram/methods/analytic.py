@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -12,12 +12,12 @@ from torch import Tensor
 from engram.closed_form.heads import STEP, Head, best_strength, nearest_mean, solved_head
 from engram.closed_form.holdout import fair_sample, held_out
 from engram.closed_form.sums import Sums
-from engram.closed_form.temperature import sharpness
+from engram.closed_form.temperature import expected_accuracy, sharpness
 from engram.closed_form.triangles import BLOCK
 from engram.distributed import world
 from engram.errors import EngramError, InputError
 from engram.lesson import Lesson, Position, State, Watch
-from engram.networks.frozen import FrozenFeatures
+from engram.networks.frozen import FrozenFeatures, check_given
 from engram.networks.patches import PatchFeatures
 from engram.networks.random_features import RandomFeatures
 from engram.randomness import generator
@@ -32,6 +32,8 @@ class FeatureMap(Protocol):
     """Features of raw inputs, a row a sample; fixed."""
 
     def __call__(self, x: Tensor) -> Tensor: ...
+
+    def plain(self) -> Callable[[Tensor], Tensor]: ...
 
 
 class AnalyticMethod:
@@ -180,8 +182,17 @@ class AnalyticMethod:
             raise EngramError(f"The regulariser of {strength:g} is too weak for these features: raise ridge.")
         return head
 
+    def expected_accuracy(self, columns: list[int]) -> float | None:
+        """What the sums let expect on these columns' classes, by rows not learnt from where there are some."""
+        self.head()
+        part = self._head_of(0, self.head_settings.kind, self._measures["ridge"])
+        return expected_accuracy(part, self.sums, columns)
+
     def encoder(self) -> torch.nn.Module | None:
         return None
+
+    def exportable(self) -> torch.nn.Module | None:
+        return ClosedFormScores(self)
 
     def traces(self) -> dict[str, float]:
         return {}
@@ -261,10 +272,24 @@ class AnalyticMethod:
         self.sums = Sums.from_state(State(state.take("sums"), state.meta["sums"]))
 
     def _same_network(self, wanted: str | None) -> FeatureMap:
-        if wanted is None:
-            raise InputError("It was learnt without a network of the user's own: leave `network` out.")
-        if self.frozen is None:
-            raise InputError("It was learnt with a network of the user's own: give it again, as `network`.")
+        check_given(wanted is not None, self.frozen is not None)
+        assert self.frozen is not None
         if self.frozen.fingerprint != wanted:
             raise InputError("It was learnt with another network than the one given: its weights differ.")
         return self.frozen
+
+
+class ClosedFormScores(torch.nn.Module):
+    """From raw inputs to scores, all at once and in full precision."""
+
+    def __init__(self, method: AnalyticMethod) -> None:
+        super().__init__()
+        assert method.map is not None
+        self.module = None if method.frozen is None else method.frozen.module
+        self.map, self.head = method.map.plain(), method.head()
+        self.shift, self.scale = method.shift, method.scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        raw = self.map(x)
+        features = (raw - self.shift.to(raw.dtype)) * self.scale.to(raw.dtype)
+        return features.double() @ self.head.weights + self.head.bias

@@ -39,6 +39,10 @@ class Method(Protocol):
         """A frozen copy of a trained network, from raw inputs to features; None where no network is trained."""
         ...
 
+    def exportable(self) -> nn.Module | None:
+        """From raw inputs to scores, all at once and in full precision, for other programs; None if they cannot."""
+        ...
+
     def traces(self) -> dict[str, float]:
         """Share of each protected layer's input space that is still free."""
         ...

@@ -42,7 +42,8 @@ class PGMAMethod:
         features = extractor.network.head.in_features
         with isolated(self.device):
             torch.manual_seed(seed_for(self.seed, "pgma"))
-            self.memory = AutoEncoder(features, settings.generator_width, settings.latent).to(self.device)
+            signed = extractor.network.own
+            self.memory = AutoEncoder(features, settings.generator_width, settings.latent, signed).to(self.device)
             self.solver = AdaptedSolver(features, settings.latent, settings.hidden, settings.rank).to(self.device)
 
     def learn(self, lesson: Lesson, watch: Watch) -> None:
@@ -144,6 +145,9 @@ class PGMAMethod:
 
     def encoder(self) -> nn.Module | None:
         return self.extractor.encoder()
+
+    def exportable(self) -> nn.Module | None:
+        return None
 
     def traces(self) -> dict[str, float]:
         return {}

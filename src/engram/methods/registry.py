@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -16,9 +17,11 @@ from engram.methods.dgm import DGMMethod
 from engram.methods.gradient import GradientMethod
 from engram.methods.joint import JointMethod
 from engram.methods.pgma import PGMAMethod
-from engram.networks import build_network
+from engram.networks import Network, build_network
+from engram.networks.own import OwnNetwork
 from engram.randomness import isolated, seed_for
 from engram.recipes import Recipe
+from engram.settings import NetworkSettings
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,9 @@ def start_method(start: Start) -> Method:
 
 
 def _gradient(start: Start) -> GradientMethod:
-    if start.network is not None:
-        raise InputError(f"Recipe {start.recipe.name!r} has a network of its own: give `network` to 'analytic'.")
     with isolated(start.device):
         torch.manual_seed(seed_for(start.seed, "network"))
-        network = build_network(start.shape, start.width, start.recipe.network)
+        network = _network(start)
     ingredients = [settings.start() for settings in start.recipe.ingredients.values()]
     if not all(ingredient.shares for ingredient in ingredients):
         _check_alone(start.recipe)
@@ -58,6 +59,15 @@ def _gradient(start: Start) -> GradientMethod:
     )
 
 
+def _network(start: Start) -> Network:
+    settings = start.recipe.network
+    if start.network is None:
+        return build_network(start.shape, start.width, settings)
+    if settings != NetworkSettings():
+        raise InputError("The recipe's `network` settings are for Engram's own networks: leave them or `network` out.")
+    return OwnNetwork.of(start.network, start.shape, start.width, start.device)
+
+
 def _check_alone(recipe: Recipe) -> None:
     if world().size > 1:
         raise InputError(f"Recipe {recipe.name!r} is not made for several processes: run it without torchrun.")
@@ -65,7 +75,8 @@ def _check_alone(recipe: Recipe) -> None:
 
 def _analytic(start: Start) -> AnalyticMethod:
     own = start.recipe.own
-    return AnalyticMethod(own["analytic"], own["head"], start.seed, start.device, start.low_precision, start.network)
+    network = copy.deepcopy(start.network)
+    return AnalyticMethod(own["analytic"], own["head"], start.seed, start.device, start.low_precision, network)
 
 
 def _pgma(start: Start) -> PGMAMethod:
@@ -73,6 +84,8 @@ def _pgma(start: Start) -> PGMAMethod:
 
 
 def _dgm(start: Start) -> DGMMethod:
+    if start.network is not None:
+        raise InputError("DGM learns a generator and its discriminator, which are its own: leave `network` out.")
     if len(start.shape) != 3:
         raise InputError("DGM generates images, and these are tables: choose another recipe than 'dgm'.")
     shape = start.shape[0], start.shape[1], start.shape[2]
