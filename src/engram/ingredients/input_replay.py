@@ -33,7 +33,7 @@ class InputReplay(Ingredient):
 
     def begin_task(self, lesson: Lesson) -> None:
         if lesson.x.ndim != 4:
-            raise InputError("Input replay generates images, and these are tables: choose a recipe without 'gir'.")
+            raise InputError("Input replay generates images, and these are none: choose a recipe without 'gir'.")
         if self.gan is None:
             self._make_gan(lesson.x.shape[1:])
 

@@ -16,8 +16,10 @@ from engram.methods.gradient import GradientMethod
 from engram.methods.joint import JointMethod
 from engram.methods.pgma import PGMAMethod
 from engram.networks import build_network
+from engram.networks.text_cnn import build_text_network
 from engram.randomness import isolated, seed_for
 from engram.recipes import Recipe
+from engram.text.encoder import TextEncoder
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Start:
     low_precision: bool
     network: nn.Module | None
     """a frozen copy of the user's own"""
+    texts: TextEncoder | None = None
+    """where inputs are texts; `shape` is () then"""
 
 
 def start_method(start: Start) -> Method:
@@ -45,7 +49,10 @@ def _gradient(start: Start) -> GradientMethod:
         raise InputError(f"Recipe {start.recipe.name!r} has a network of its own: give `network` to 'analytic'.")
     with isolated(start.device):
         torch.manual_seed(seed_for(start.seed, "network"))
-        network = build_network(start.shape, start.width, start.recipe.network)
+        if start.texts is None:
+            network = build_network(start.shape, start.width, start.recipe.network)
+        else:
+            network = build_text_network(start.texts, start.width, start.recipe.network)
     ingredients = [settings.start() for settings in start.recipe.ingredients.values()]
     training = start.recipe.training
     return GradientMethod(
@@ -54,8 +61,10 @@ def _gradient(start: Start) -> GradientMethod:
 
 
 def _analytic(start: Start) -> AnalyticMethod:
-    own = start.recipe.own
-    return AnalyticMethod(own["analytic"], own["head"], start.seed, start.device, start.low_precision, start.network)
+    if start.network is not None and start.texts is not None:
+        raise InputError("A network of your own takes images or tables, and these are texts: leave `network` out.")
+    own, where = start.recipe.own, (start.device, start.low_precision)
+    return AnalyticMethod(own["analytic"], own["head"], start.seed, *where, start.network, start.texts)
 
 
 def _pgma(start: Start) -> PGMAMethod:
@@ -64,7 +73,7 @@ def _pgma(start: Start) -> PGMAMethod:
 
 def _dgm(start: Start) -> DGMMethod:
     if len(start.shape) != 3:
-        raise InputError("DGM generates images, and these are tables: choose another recipe than 'dgm'.")
+        raise InputError("DGM generates images, and these are none: choose another recipe than 'dgm'.")
     shape = start.shape[0], start.shape[1], start.shape[2]
     return DGMMethod(start.recipe.own["dgm"], shape, start.seed, start.device, start.low_precision)
 
