@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -65,9 +65,11 @@ def check_inputs(x: Any) -> np.ndarray:
     """x as an array of uint8, or of finite float32 numbers, or of texts (the only ones that are objects)."""
     if isinstance(x, str):
         raise InputError("X is a single text: give a list of texts, [text] for one.")
+    if isinstance(x, list | tuple) and any(isinstance(value, str) for value in x):
+        return _texts(x)  # NumPy would make texts of numbers beside them
     array = _as_array(x, "X")
-    if array.ndim == 1 and len(array) and any(isinstance(value, str) for value in array.tolist()):
-        return _texts(array)
+    if array.ndim == 1 and any(isinstance(value, str) for value in array.tolist()):
+        return _texts(array.tolist())
     if array.dtype.kind == "c":
         raise InputError("Complex data not supported: give X as real numbers, say np.abs(X).")
     if array.dtype.kind in "mMV":
@@ -94,14 +96,15 @@ def check_inputs(x: Any) -> np.ndarray:
     return array
 
 
-def _texts(values: np.ndarray) -> np.ndarray:
+def _texts(values: Sequence[Any]) -> np.ndarray:
     """One string a sample, none of them blank."""
-    texts = values.astype(object)
-    for index, text in enumerate(texts):
+    texts = np.empty(len(values), dtype=object)
+    for index, text in enumerate(values):
         if not isinstance(text, str):
             raise InputError(f"X holds texts, but sample {index} is {text!r}: give a string for each sample.")
         if not text.strip():
             raise InputError(f"X holds an empty text, sample {index}: leave out samples without text.")
+        texts[index] = str(text)
     return texts
 
 
