@@ -19,7 +19,7 @@ def test_both_formats_give_the_same_words_and_numbers(tmp_path: Path, header: st
     words, rows = read_vectors(written(tmp_path / "v.txt", header + GLOVE), 100)
     assert words == ["the", "of", ". ."]
     assert rows.dtype == np.float32
-    np.testing.assert_array_equal(rows, np.float32([[1, 2.5, -3], [0.25, 0, 0.01], [7, 8, 9]]))
+    np.testing.assert_array_equal(rows, np.array([[1, 2.5, -3], [0.25, 0, 0.01], [7, 8, 9]], np.float32))
 
 
 def test_trailing_spaces_of_word2vec_and_line_ends_of_windows_do_no_harm(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ class WindowConvolution(nn.Conv1d):
     def __init__(self, inputs: int, filters: int) -> None:
         super().__init__(inputs, filters, 1, bias=False)
 
-    def forward(self, windows: Tensor) -> Tensor:
-        return F.linear(windows.transpose(1, 2), self.weight[:, :, 0]).transpose(1, 2)
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input.transpose(1, 2), self.weight[:, :, 0]).transpose(1, 2)
 
 
 class TextConvolution(nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -23,13 +24,13 @@ MIXER = -7046029254386353131
 class TextFeatures:
     """The words' vectors, pooled; how often words and pairs fall on each hash; the best fits of random filters."""
 
-    def __init__(self, texts: TextEncoder, kinds: list[str], width: int, filters: Tensor) -> None:
-        self.texts, self.kinds, self.width = texts, kinds, width
+    def __init__(self, texts: TextEncoder, kinds: Sequence[str], width: int, filters: Tensor) -> None:
+        self.texts, self.kinds, self.width = texts, list(kinds), width
         self.filters = filters
 
     @classmethod
     def make(cls, texts: TextEncoder, settings: AnalyticSettings, random: torch.Generator) -> TextFeatures:
-        kinds = list(KINDS) if settings.texts == "union" else [settings.texts]
+        kinds = KINDS if settings.texts == "union" else (settings.texts,)
         width = settings.width or WIDTHS[settings.size]
         inputs = texts.settings.window * texts.vectors.shape[1]
         filters = torch.randn(width if "convolution" in kinds else 0, inputs, generator=random) / math.sqrt(inputs)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 from engram.errors import InputError
 
@@ -27,7 +27,7 @@ def likely_kind(texts: Iterable[str]) -> Kind:
 def splitter(kind: Kind) -> Callable[[str], list[str]]:
     """A function from a text to its words, lower-cased, or to its characters."""
     if kind == "jieba":
-        _check_jieba()
+        _jieba()
     return {"words": _words, "characters": _characters, "jieba": _jieba_words}[kind]
 
 
@@ -40,17 +40,20 @@ def _characters(text: str) -> list[str]:
 
 
 def _jieba_words(text: str) -> list[str]:
-    import jieba
-
-    return [word for word in jieba.lcut(text.lower()) if WORD.match(word)]
+    return [word for word in _jieba().lcut(text.lower()) if WORD.match(word)]
 
 
-def _check_jieba() -> None:
+@cache
+def _jieba() -> Any:
+    """Its cutter, whose dictionary is read from its own text: its cache in the temporary folder might run code."""
     try:
-        import jieba
+        import jieba  # pyright: ignore[reportMissingImports] (an extra)
     except ImportError:
         raise InputError(
             "Cutting Chinese into words needs jieba: install it with 'pip install engram[jieba]', "
             "or use tokens='characters'."
         ) from None
-    jieba.setLogLevel(logging.WARNING)
+    cutter = jieba.Tokenizer()
+    cutter.FREQ, cutter.total = cutter.gen_pfdict(cutter.get_dict_file())
+    cutter.initialized = True
+    return cutter
