@@ -101,9 +101,9 @@ class Trial:
 
 
 def _sentence(label: int, rng: np.random.Generator) -> str:
-    """A few words, most of which only this class has."""
+    """A few words, most of which only this class has; enough of them for a small network to answer to some."""
     words = [f"c{label}w{rng.integers(5)}" if rng.random() < 0.7 else f"w{rng.integers(20)}" for _ in range(LENGTH + 2)]
-    return " ".join(words[: rng.integers(1, len(words) + 1)])
+    return " ".join(words[: rng.integers(5, len(words) + 1)])
 
 
 def copy(state: State) -> State:
