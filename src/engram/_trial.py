@@ -24,7 +24,7 @@ from engram.learner import Learner
 from engram.lesson import Lesson, Position, State, Watch
 from engram.projection import PENDING_ROWS
 from engram.recipes import Recipe
-from engram.settings import ExemplarSettings, GeneratorSettings
+from engram.settings import ExemplarSettings, GeneratorSettings, InputReplaySettings
 
 Inputs = Literal["images", "tables", "texts"]
 Task = tuple[np.ndarray, np.ndarray]
@@ -48,6 +48,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "pgma": {"generator_steps": 2, "generator_width": 12, "hidden": 10, "rank": 4, "latent": 5},
 }
 """settings that make methods small, by group"""
+WRITER = {"pretraining_steps": 2, "adversarial_steps": 1, "rollouts": 2, "text_length": 6, "text_width": 5}
+"""the same of generators of texts"""
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,17 @@ class Trial:
         generators = {
             name: generator for name, group in recipe.ingredients.items() if isinstance(group, GeneratorSettings)
         }
+        writers = {
+            name: {**generator, **WRITER}
+            for name, group in recipe.ingredients.items()
+            if isinstance(group, InputReplaySettings)
+        }
         memories = {
             name: {"memory": EXEMPLARS}
             for name, group in recipe.ingredients.items()
             if isinstance(group, ExemplarSettings)
         }
-        return cls(recipe.changed(small | generators | memories), inputs)
+        return cls(recipe.changed(small | generators | writers | memories), inputs)
 
     @property
     def trains(self) -> bool:

@@ -197,8 +197,15 @@ class Learner(ClassifierMixin, BaseEstimator):
         They are for people to look at: black and white are the darkest and lightest values of the first task.
         """
         columns = self._learnt_columns(y)
-        images = self.method_.images(columns, generator(self.seed_, "generate"))
+        images = None if self.texts_ is not None else self._generated(columns)
         return None if images is None else (255 * images).round().to(torch.uint8).cpu().numpy()
+
+    def texts(self, count: int) -> list[str] | None:
+        """Generated texts of old classes, as many, for recipes that generate texts; None for others."""
+        columns = self._learnt_columns(np.resize(self.table_.seen, count))
+        if self.texts_ is None or (numbers := self._generated(columns)) is None:
+            return None
+        return self.texts_.decode(numbers.cpu().numpy())
 
     def measures(self) -> dict[str, Any]:
         """What the ingredients have measured of the task just learnt; empty after `load`."""
@@ -388,6 +395,9 @@ class Learner(ClassifierMixin, BaseEstimator):
         scores = self.method_.scores(x).double().cpu().numpy()[:, self.table_.sorted_columns()]
         scores[:, self.table_.unseen()] = -np.inf
         return scores
+
+    def _generated(self, columns: Tensor) -> Tensor | None:
+        return self.method_.images(columns, generator(self.seed_, "generate"))
 
     def _learnt_columns(self, y: Any) -> Tensor:
         self._check_fitted()

@@ -199,12 +199,12 @@ _TABLE = [
     ),
     Recipe(
         "gir",
-        "generative input replay (MeRGAN, Wu et al. 2018): generated images of old classes (images only)",
+        "generative input replay: generated images (MeRGAN) or texts (SeqGAN) of old classes",
         {"replay": InputReplaySettings()},
     ),
     Recipe(
         "owm+gir",
-        "OWM, and generated images of old classes for the whole network (images only)",
+        "OWM, and generated images or texts of old classes for the whole network",
         {"owm": OWMSettings(), "replay": InputReplaySettings()},
     ),
     Recipe("ewc", "elastic weight consolidation (Kirkpatrick et al. 2017)", {"ewc": EWCSettings()}),

@@ -44,6 +44,10 @@ class TextConvolution(nn.Module):
 class TextNetwork(Network):
     """It takes rows of numbers of words, which are not to be scaled."""
 
+    def __init__(self, texts: TextEncoder, extractor: nn.Module, features: int, classes: int) -> None:
+        super().__init__(extractor, features, classes)
+        self.texts = texts
+
     def standardise(self, x: Tensor) -> None:
         """The vectors are standardised already."""
 
@@ -71,4 +75,4 @@ def cropped(numbers: Tensor) -> Tensor:
 def build_text_network(texts: TextEncoder, classes: int, settings: NetworkSettings) -> TextNetwork:
     filters = texts.settings.filters or USUAL_FILTERS
     extractor = nn.Sequential(TextConvolution(texts, filters), *mlp_extractor(filters, settings.hidden))
-    return TextNetwork(extractor, settings.hidden, classes)
+    return TextNetwork(texts, extractor, settings.hidden, classes)

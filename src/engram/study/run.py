@@ -150,13 +150,18 @@ class Run:
         self.scalars.add_all("measures", self.measured["measures"][-1], after)
 
     def picture(self, index: int, out: Path) -> None:
-        """Where images are generated: a grid of them, a row for each class so far."""
+        """Where images are generated: a grid of them, a row for each class so far; texts, with what they pass for."""
         seen = [label for group in self.lessons[: index + 1] for label in group]
         images = self.learner.images(np.repeat(seen, PICTURED))
         if images is not None:
             names = [self.data.classes[label] for label in seen]
             rows = dict(zip(names, np.split(images, len(seen)), strict=True))
             write_grid(out / f"replayed-after-task{index + 1}.png", rows)
+        texts = self.learner.texts(PICTURED * len(seen))
+        if texts is not None:
+            found = self.learner.predict([text or "-" for text in texts])
+            lines = sorted(f"{self.data.classes[label]}\t{text}\n" for label, text in zip(found, texts, strict=True))
+            files.write_text(out / f"replayed-after-task{index + 1}.txt", "".join(lines))
 
     def analyse(self, path: Path) -> None:
         """Where features are generated: some of each class, real and generated, side by side for a picture."""

@@ -92,6 +92,13 @@ class TextEncoder:
                 row[place] = number
         return rows
 
+    def decode(self, rows: np.ndarray) -> list[str]:
+        """Texts that a person can read; a bucket stands for nobody knows which word."""
+        between = "" if self.settings.tokens != "words" else " "
+        known = len(self.words)
+        spelled = ((self.words[n - 1] if n <= known else f"#{n - known}" for n in row if n) for row in rows.tolist())
+        return [between.join(words) for words in spelled]
+
     def describe(self) -> dict[str, Any]:
         """For the result: which words there are."""
         found = hashlib.sha256(self.known.numpy().tobytes()).hexdigest()[:16] if self.words else ""
