@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def critic() -> TextCritic:
 def every_text() -> Tensor:
     """All that can be written: after a 0 come only zeros."""
     rows = list(product(range(WORDS + 1), repeat=LENGTH))
-    whole = [row for row in rows if not any(a == 0 and b != 0 for a, b in zip(row, row[1:], strict=False))]
+    whole = [row for row in rows if not any(a == 0 and b != 0 for a, b in pairwise(row))]
     return torch.tensor(whole)
 
 

@@ -14,15 +14,17 @@ from engram.networks.text_cnn import windows_of
 from engram.settings import AnalyticSettings
 from engram.text.encoder import TextEncoder
 
-WIDTHS = {"small": 512, "medium": 1536, "large": 3072}
+WIDTHS = {"small": 512, "medium": 1800, "large": 4000}
 """of the hashed words and pairs, and of the convolution, each"""
+THRESHOLD = 0.5
+"""of a filter's answer, whose deviation is about 1"""
 KINDS = ("pooled", "ngrams", "convolution")
 MIXER = -7046029254386353131
 """an odd number whose multiples have well-mixed upper bits"""
 
 
 class TextFeatures:
-    """The words' vectors, pooled; how often words and pairs fall on each hash; the best fits of random filters."""
+    """The words' vectors, pooled; how often words and pairs fall on each hash; the answers of random filters."""
 
     def __init__(self, texts: TextEncoder, kinds: Sequence[str], width: int, filters: Tensor) -> None:
         self.texts, self.kinds, self.width = texts, list(kinds), width
@@ -33,15 +35,18 @@ class TextFeatures:
         kinds = KINDS if settings.texts == "union" else (settings.texts,)
         width = settings.width or WIDTHS[settings.size]
         inputs = texts.settings.window * texts.vectors.shape[1]
-        filters = torch.randn(width if "convolution" in kinds else 0, inputs, generator=random) / math.sqrt(inputs)
+        count = max(1, width // 2) if "convolution" in kinds else 0  # each gives two features
+        filters = torch.randn(count, inputs, generator=random) / math.sqrt(inputs)
         return cls(texts, kinds, width, filters.to(texts.device))
 
     def __call__(self, x: Tensor) -> Tensor:
         return torch.cat([getattr(self, kind)(x.long()) for kind in self.kinds], 1)
 
     def convolution(self, numbers: Tensor) -> Tensor:
-        """How well the best place of a text fits each of the random filters."""
-        return (windows_of(numbers, self.texts) @ self.filters.T).amax(1).relu()
+        """How far a text's windows agree with each random filter, and with its opposite, beyond a threshold: means."""
+        answers = windows_of(numbers, self.texts) @ self.filters.T
+        both = torch.cat([(answers - THRESHOLD).relu().sum(1), (-answers - THRESHOLD).relu().sum(1)], 1)
+        return both / (numbers > 0).sum(1, keepdim=True).clamp_min(1)
 
     def pooled(self, numbers: Tensor) -> Tensor:
         """The mean of the words' vectors, and the largest of each of their entries."""
