@@ -40,7 +40,7 @@ class Rotation(Ingredient):
     def begin_task(self, lesson: Lesson) -> None:
         shape = tuple(lesson.x.shape[1:])
         if len(shape) != 3:
-            raise InputError("The rotation task turns images, and these are tables: choose a recipe without 'ssl'.")
+            raise InputError("The rotation task turns images, and these are none: choose a recipe without 'ssl'.")
         if shape[1] != shape[2]:
             raise InputError(
                 f"The rotation task needs square images, not {shape[1]} x {shape[2]} pixels: "
