@@ -14,6 +14,8 @@ from engram.settings import FeatureDistillationSettings, LwFSettings
 class Taught(Ingredient):
     """Has a teacher, the network after the last task."""
 
+    shares = True
+
     def attach(self, host: Host) -> None:
         self.host = host
         self.teacher = Teacher(host)

@@ -148,7 +148,7 @@ class ICaRL(Remembering):
         return self.with_stored(x, y, order[step.index :: self.steps])
 
     def loss(self, loss: Tensor, batch: Batch, step: Step) -> Tensor:
-        targets = F.one_hot(batch.y, batch.scores.shape[1]).float()
+        targets = torch.zeros_like(batch.scores).scatter_(1, batch.y[:, None], 1)
         weights = torch.ones_like(targets)
         if self.teacher.seen:
             old = self.teacher.columns

@@ -28,6 +28,8 @@ CHECKED = 200
 
 class FeatureReplay(Ingredient):
     only_adds = True
+    shares = True
+    """generated features are the same in every process, and so is their gradient"""
 
     def __init__(self, settings: FeatureReplaySettings) -> None:
         self.settings = settings

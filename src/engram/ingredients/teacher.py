@@ -42,10 +42,8 @@ class Teacher:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.seen: list[int] = []
-        self.columns = torch.empty(0, dtype=torch.long)
-        """the same on the device"""
         self.network: nn.Module | None = None
+        self._know([])
 
     def take_over(self, lesson: Lesson) -> None:
         """From now on the network as it is after this lesson."""
@@ -53,6 +51,11 @@ class Teacher:
         self.network = copy.deepcopy(self.host.network).requires_grad_(False).eval()
         for parameter in self.network.parameters():
             parameter.grad = None
+
+    def _know(self, seen: list[int]) -> None:
+        self.seen = seen
+        self.columns = torch.tensor(seen, dtype=torch.long, device=self.host.device)
+        """the same, where the scores are"""
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features and scores of prepared inputs."""
@@ -76,6 +79,3 @@ class Teacher:
             network.head.weight = nn.Parameter(torch.empty_like(weights["head.weight"]))  # narrower than today's
             network.load_state_dict(weights)
             self.network = network.requires_grad_(False).eval()
-
-    def _know(self, seen: list[int]) -> None:
-        self.seen, self.columns = seen, torch.tensor(seen, device=self.host.device)

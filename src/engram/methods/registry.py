@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from engram.distributed import world
 from engram.errors import InputError
 from engram.methods.analytic import AnalyticMethod
 from engram.methods.base import Method
@@ -46,6 +47,8 @@ class Start:
 def start_method(start: Start) -> Method:
     if start.network is not None and start.texts is not None:
         raise InputError("A network of your own takes images or tables, and these are texts: leave `network` out.")
+    if start.recipe.method not in SHARING:
+        _check_alone(start.recipe)
     return METHODS[start.recipe.method](start)
 
 
@@ -54,6 +57,8 @@ def _gradient(start: Start) -> GradientMethod:
         torch.manual_seed(seed_for(start.seed, "network"))
         network = _network(start)
     ingredients = [settings.start() for settings in start.recipe.ingredients.values()]
+    if not all(ingredient.shares for ingredient in ingredients):
+        _check_alone(start.recipe)
     training = start.recipe.training
     return GradientMethod(
         network.to(start.device), ingredients, training, start.seed, start.device, start.low_precision
@@ -69,6 +74,11 @@ def _network(start: Start) -> Network:
     if settings != NetworkSettings():
         raise InputError("The recipe's `network` settings are for Engram's own networks: leave them or `network` out.")
     return OwnNetwork.of(start.network, start.shape, start.width, start.device)
+
+
+def _check_alone(recipe: Recipe) -> None:
+    if world().size > 1:
+        raise InputError(f"Recipe {recipe.name!r} is not made for several processes: run it without torchrun.")
 
 
 def _analytic(start: Start) -> AnalyticMethod:
@@ -90,6 +100,8 @@ def _dgm(start: Start) -> DGMMethod:
     return DGMMethod(start.recipe.own["dgm"], shape, start.seed, start.device, start.low_precision)
 
 
+SHARING = {"gradient", "joint", "analytic"}
+"""methods that several processes may share"""
 METHODS: dict[str, Callable[[Start], Method]] = {
     "gradient": _gradient,
     "joint": lambda start: JointMethod(lambda width: _gradient(replace(start, width=width)), start.width),
