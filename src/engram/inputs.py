@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,20 +14,22 @@ from sklearn.exceptions import DataConversionWarning
 from engram.errors import InputError
 
 CHANNELS = (1, 3, 4)
-Layout = Literal["table", "grey", "channels last", "channels first"]
+Layout = Literal["table", "grey", "channels last", "channels first", "texts"]
 
 
 @dataclass(frozen=True)
 class InputForm:
-    """What inputs look like, fixed by the first task; `shape` is (numbers,) or (channels, height, width)."""
+    """What inputs look like, fixed by the first task: `shape` is (numbers,), (channels, height, width), of texts ()."""
 
     layout: Layout
     shape: tuple[int, ...]
     kind: str = field(default="float32", compare=False)
-    """of the first task's numbers, uint8 or float32; later ones may be of either"""
+    """of the first task's numbers, uint8 or float32, and object of texts; later numbers may be of either"""
 
     @classmethod
     def of(cls, x: np.ndarray) -> InputForm:
+        if x.dtype == object:
+            return cls("texts", (), x.dtype.name)
         if x.ndim == 2:
             return cls("table", (x.shape[1],), x.dtype.name)
         if x.ndim == 3:
@@ -50,6 +52,9 @@ class InputForm:
 
     def arrange(self, x: np.ndarray) -> np.ndarray:
         """x as samples × shape, if it looks like the first task's inputs."""
+        if (x.dtype == object) != (self.layout == "texts"):
+            found = ("numbers", "texts") if self.layout == "texts" else ("texts", "numbers")
+            raise InputError(f"X holds {found[0]}, but the first task had {found[1]}: give the same kind of inputs.")
         found = x[:, None] if self.layout == "grey" and x.ndim == 3 else x
         if self.layout == "channels last" and x.ndim == 4:
             found = x.transpose(0, 3, 1, 2)
@@ -66,8 +71,14 @@ class InputForm:
 
 
 def check_inputs(x: Any) -> np.ndarray:
-    """x as an array of uint8, or of finite float32 numbers."""
+    """x as an array of uint8, or of finite float32 numbers, or of texts (the only ones that are objects)."""
+    if isinstance(x, str):
+        raise InputError("X is a single text: give a list of texts, [text] for one.")
+    if isinstance(x, list | tuple) and any(isinstance(value, str) for value in x):
+        return _texts(x)  # NumPy would make texts of numbers beside them
     array = _as_array(x, "X")
+    if array.ndim == 1 and any(isinstance(value, str) for value in array.tolist()):
+        return _texts(array.tolist())
     if array.dtype.kind == "c":
         raise InputError("Complex data not supported: give X as real numbers, say np.abs(X).")
     if array.dtype.kind in "mMV":
@@ -92,6 +103,18 @@ def check_inputs(x: Any) -> np.ndarray:
     if not np.isfinite(array).all():
         raise InputError("X contains NaN or infinity: remove or fill those values first.")
     return array
+
+
+def _texts(values: Sequence[Any]) -> np.ndarray:
+    """One string a sample, none of them blank."""
+    texts = np.empty(len(values), dtype=object)
+    for index, text in enumerate(values):
+        if not isinstance(text, str):
+            raise InputError(f"X holds texts, but sample {index} is {text!r}: give a string for each sample.")
+        if not text.strip():
+            raise InputError(f"X holds an empty text, sample {index}: leave out samples without text.")
+        texts[index] = str(text)
+    return texts
 
 
 def check_labels(y: Any, samples: int | None) -> np.ndarray:

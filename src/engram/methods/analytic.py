@@ -20,8 +20,10 @@ from engram.lesson import Lesson, Position, State, Watch
 from engram.networks.frozen import FrozenFeatures, check_given
 from engram.networks.patches import PatchFeatures
 from engram.networks.random_features import RandomFeatures
+from engram.networks.text_features import TextFeatures
 from engram.randomness import generator
 from engram.settings import AnalyticSettings, HeadSettings
+from engram.text.encoder import TextEncoder
 
 FIT_ROWS = 2048
 """of the first task, from which the features are made"""
@@ -47,6 +49,7 @@ class AnalyticMethod:
         device: torch.device,
         low_precision: bool,
         network: torch.nn.Module | None = None,
+        texts: TextEncoder | None = None,
     ) -> None:
         self.settings = settings
         self.head_settings = head
@@ -54,6 +57,7 @@ class AnalyticMethod:
         self.device = device
         self.low_precision = low_precision
         self.frozen = None if network is None else FrozenFeatures(network, device, low_precision)
+        self.texts = texts
         self.map: FeatureMap | None = None
         self.done = 0
         """rows of the task under way that are in the sums"""
@@ -100,6 +104,8 @@ class AnalyticMethod:
         random = generator(self.seed, "features")
         if self.frozen is not None:
             self.map = self.frozen
+        elif self.texts is not None:
+            self.map = TextFeatures.make(self.texts, self.settings, random)
         elif x.ndim == 4:
             self.map = PatchFeatures.fit(sample, self.settings, random, self.low_precision)
         else:
@@ -250,7 +256,7 @@ class AnalyticMethod:
         return state
 
     def _feature_state(self) -> State:
-        if isinstance(self.map, PatchFeatures | RandomFeatures):
+        if isinstance(self.map, PatchFeatures | RandomFeatures | TextFeatures):
             state = self.map.state()
         else:
             assert self.frozen is not None
@@ -267,6 +273,8 @@ class AnalyticMethod:
         self.shift, self.scale = (features.tensors.pop(name).clone() for name in ("feature_shift", "feature_scale"))
         if "network" in features.meta or self.frozen is not None:
             self.map = self._same_network(features.meta.get("network"))
+        elif self.texts is not None:
+            self.map = TextFeatures.from_state(features, self.texts)
         else:
             self.map = (PatchFeatures if "layers" in features.meta else RandomFeatures).from_state(features)
         self.sums = Sums.from_state(State(state.take("sums"), state.meta["sums"]))

@@ -28,7 +28,10 @@ class Method(Protocol):
         ...
 
     def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
-        """Generated images of these columns' classes with values from 0 to 1; None where nothing generates any."""
+        """Generated images of these columns' classes with values from 0 to 1; None where nothing generates any.
+
+        A method that learns texts gives rows of numbers of words.
+        """
         ...
 
     def scores(self, x: Tensor) -> Tensor:
