@@ -12,6 +12,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 import engram
+from engram.bench.command import BenchCommand
 from engram.commands.asked import COMMANDS
 from engram.errors import EngramError
 from engram.recipes import RECIPES, Recipe
@@ -115,6 +116,7 @@ class RunCommand:
     options: RunOptions
 
     def __call__(self) -> None:
+        from engram.distributed import first_process
         from engram.progress import Progress
         from engram.report.tables import print_result
         from engram.study.run import run
@@ -124,7 +126,8 @@ class RunCommand:
         options = RunOptions(**asdict(self.options))
         with Progress(f"{recipe.name} on {options.dataset}", options.quiet) as progress:
             result = run(recipe, options, progress)
-        print_result(result, options.folder(recipe.name))
+        if first_process():
+            print_result(result, options.folder(recipe.name))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -166,6 +169,7 @@ def _commands() -> Any:
             (DemoCommand, "demo", DemoCommand.__doc__),
             (StudyCommand, "study", f"{StudyCommand.__doc__} Built in: {_studies()}."),
             (ReportCommand, "report", ReportCommand.__doc__),
+            (BenchCommand, "bench", BenchCommand.__doc__),
             *COMMANDS,
         ]
     )

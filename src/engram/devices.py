@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from engram.errors import InputError
 from engram.settings import Precision
@@ -35,6 +36,11 @@ def resolve_precision(precision: Precision, device: torch.device, shape: tuple[i
         return precision
     large = len(shape) == 3 and shape[1] * shape[2] >= SMALLEST_IMAGE
     return "bfloat16" if large and _native_bfloat16(device) else "float32"
+
+
+def upload(drawn: Tensor, device: torch.device) -> Tensor:
+    """Numbers drawn on the CPU, where the device needs them; a GPU's queue of work goes on meanwhile."""
+    return drawn.to(device, non_blocking=True)
 
 
 def _native_bfloat16(device: torch.device) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,6 +41,9 @@ class OWM:
     `lazy` saves time where every recorded forward pass has one backward pass and one `project`: the backward pass
     leaves out the gradients of wide linear layers, and `project` forms them, projected, at once. Between the two these
     layers' `.grad` holds only what others have put there.
+
+    `average` is for a model that several processes train together: it is given the layers' mean inputs, and replaces
+    them by the means over all processes. Gradients may be averaged after `project`, as projecting is linear.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class OWM:
         skip: Iterable[str] = (),
         dtype: torch.dtype | None = None,
         lazy: bool = False,
+        average: Callable[[list[Tensor]], None] | None = None,
     ) -> None:
         self.settings = settings or OWMSettings()
         names = _protectable(model)
@@ -61,6 +65,7 @@ class OWM:
         self._final_alpha = {name: alphas[name] for name in names if name not in skipped}
         for name in self._final_alpha:
             self.layers[name] = _protect(model.get_submodule(name), self.settings.patch_stride, dtype, lazy)
+        self._average = average
         self._recording, self._warned = True, False
         self._handles = [handle for layer in self.layers.values() for handle in self._hook(layer)]
 
@@ -72,11 +77,14 @@ class OWM:
         if self._recording:
             self._warn_of_unseen()
         online = self.settings.refresh == "online"
+        if online:
+            self._average_means()
         for name, layer in self.layers.items():
             layer.project(self._alpha(name, progress) if online else None)
 
     def absorb(self, progress: float | None = None) -> None:
         """Absorb the inputs of the forward passes since the last call, with no gradient involved."""
+        self._average_means()
         for name, layer in self.layers.items():
             layer.absorb(self._alpha(name, progress))
 
@@ -119,6 +127,13 @@ class OWM:
             for group, projector in enumerate(layer.projectors):
                 prefix = f"{name}.{group}"
                 projector.restore({key: state[f"{prefix}.{key}"] for key in ("base", "pending")})
+
+    def _average_means(self) -> None:
+        records = [record for layer in self.layers.values() for record in layer.records]
+        if self._average is not None and records:
+            self._average([record.mean for record in records])
+            for record in records:
+                record.averaged = True
 
     def _warn_of_unseen(self) -> None:
         unseen = [

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from engram.patches import conv_patches, pair
+from engram.products import product
 from engram.projection import Projector
 
 PROBE_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 1e-2}
@@ -24,6 +25,8 @@ class Record:
     delta: Tensor | None = None
     deferred: bool = False
     """whether the weight's gradient was left out of the backward pass"""
+    averaged: bool = False
+    """whether `mean` is that of several processes' rows, of which `rows` are a part"""
     reached: bool = False
     """whether the backward pass came by: forward passes without one teach the weights nothing"""
 
@@ -91,9 +94,7 @@ class ProtectedLayer(ABC):
         for record in records:
             by_shape.setdefault(record.mean.shape, []).append(record)
         for alike in by_shape.values():
-            total = sum(record.count for record in alike)
-            mean = sum((r.mean * (r.count / total) for r in alike[1:]), alike[0].mean * (alike[0].count / total))
-            for projector, rows in zip(self.projectors, self.rows(mean), strict=True):
+            for projector, rows in zip(self.projectors, self.rows(_mean_of(alike)), strict=True):
                 projector.update(rows, alpha)
 
     def _gradient(self) -> Tensor | None:
@@ -125,7 +126,6 @@ class ProtectedLinear(ProtectedLayer):
         probe = torch.randn(dim, generator=torch.Generator().manual_seed(dim), dtype=self.projectors[0].dtype)
         self._probe = probe.to(module.weight.device)
         self._deferred = False
-        self._kept: Tensor | None = None
 
     def defer(self, x: Tensor) -> None:
         """Before a forward pass: have the backward pass leave out the gradient that `project` will form anyway."""
@@ -163,16 +163,18 @@ class ProtectedLinear(ProtectedLayer):
         if self._is_product(gradient, records, deferred):
             x, delta = self._factors(records)
             projector = self.projectors[0]
-            projected = projector.project(x) if alpha is None else projector.update_with_mean(x, alpha)
-            return self._set_product(delta.T, projected)
+            projected = (
+                projector.project(x) if alpha is None else projector.update_with_mean(x, alpha, self._mean(records))
+            )
+            return self._set_gradient(product(delta.T, projected.T))
         if alpha is not None:
             self._absorb(records, alpha)
         if gradient is not None:
             gradient = self.projectors[0].project(gradient)
         if deferred:
             x, delta = self._factors(deferred)
-            product = delta.T @ self.projectors[0].project(x)
-            gradient = product if gradient is None else gradient + product
+            formed = product(delta.T, self.projectors[0].project(x).T)
+            gradient = formed if gradient is None else gradient + formed
         if gradient is not None:
             self._set_gradient(gradient)
 
@@ -191,22 +193,15 @@ class ProtectedLinear(ProtectedLayer):
         tolerance = max(PROBE_TOLERANCE[r.delta.dtype] for r in records if r.delta is not None)
         return bool((seen - expected).norm() <= tolerance * seen.norm())
 
+    def _mean(self, records: list[Record]) -> Tensor | None:
+        """Of all processes' rows; None where all rows are here."""
+        return self.rows(_mean_of(records))[0][0] if records[0].averaged else None
+
     def _factors(self, records: list[Record]) -> tuple[Tensor, Tensor]:
         dtype = self.projectors[0].dtype
         rows = [r.rows.to(dtype) for r in records if r.rows is not None]
         delta = [r.delta.reshape(r.count, -1).to(dtype) for r in records if r.delta is not None]
         return self._with_one(_joined(rows)), _joined(delta)
-
-    def _set_product(self, left: Tensor, right: Tensor) -> None:
-        """The gradient is the largest thing here, so it is formed in memory that is there already."""
-        weight = self.module.weight
-        if self.module.bias is not None or weight.dtype != right.dtype:
-            return self._set_gradient(left @ right)
-        if weight.grad is None:
-            if self._kept is None or self._kept.shape != weight.shape:  # a head grows
-                self._kept = torch.empty_like(weight, requires_grad=False)
-            weight.grad = self._kept
-        torch.mm(left, right, out=weight.grad)
 
     def _few(self, x: Tensor) -> bool:
         return x.numel() // x.shape[-1] < len(self.module.weight)
@@ -229,7 +224,7 @@ class ProtectedConv(ProtectedLayer):
 
     def _record(self, x: Tensor, output: Tensor) -> None:
         batched = x if x.ndim == self.module.weight.ndim else x[None]
-        mean = batched.mean(0, dtype=self.projectors[0].dtype)
+        mean = _batch_mean(batched, self.projectors[0].dtype)
         self._remember(Record(mean, len(batched), None), output)
 
     def rows(self, mean: Tensor) -> list[Tensor]:
@@ -251,6 +246,19 @@ class ProtectedConv(ProtectedLayer):
             self._absorb(records, alpha)
         parts = gradient.chunk(self.groups)
         self._set_gradient(torch.cat([p.project(part) for p, part in zip(self.projectors, parts, strict=True)]))
+
+
+def _mean_of(records: list[Record]) -> Tensor:
+    total = sum(record.count for record in records)
+    first, *others = (record.mean * (record.count / total) for record in records)
+    return sum(others, first)
+
+
+def _batch_mean(x: Tensor, dtype: torch.dtype) -> Tensor:
+    if x.ndim != 4 or not x.is_contiguous(memory_format=torch.channels_last):
+        return x.mean(0, dtype=dtype)
+    last = x.permute(0, 2, 3, 1)  # as it lies in memory: seven times as fast
+    return last.flatten(1).mean(0, dtype=dtype).view(last.shape[1:]).permute(2, 0, 1)
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from engram.distributed import first_process
 from engram.lesson import Position
 
 REFRESH_SECONDS = 0.2
@@ -24,7 +25,7 @@ class Progress:
 
     def __init__(self, title: str, quiet: bool = False) -> None:
         self.quiet = quiet
-        self.console = Console(stderr=True)
+        self.console = Console(stderr=True, quiet=not first_process())
         self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(),

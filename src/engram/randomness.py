@@ -19,6 +19,16 @@ def generator(seed: int, *purpose: object) -> torch.Generator:
     return torch.Generator().manual_seed(seed_for(seed, *purpose))
 
 
+def seed_default(seed: int, device: torch.device) -> None:
+    """Seed torch's default generators of the CPU and the device.
+
+    `torch.manual_seed` also tells GPUs that may be asked for one day, and notes the whole call stack each time.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+
+
 @contextmanager
 def isolated(device: torch.device) -> Iterator[None]:
     """torch's default generators may be seeded freely in here; outside nothing of it is seen."""

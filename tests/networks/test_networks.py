@@ -199,3 +199,16 @@ def test_dropout_off_is_the_identity() -> None:
     x = torch.randn(5, 4)
     assert Dropout(0.0)(x) is x
     assert Dropout(0.5).eval()(x) is x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("p", [0.2, 0.37])
+def test_what_dropout_keeps_is_multiplied_by_the_same_factor(p: float, dtype: torch.dtype) -> None:
+    x = torch.randn(4, 3, 6, 6, dtype=dtype).contiguous(memory_format=torch.channels_last)
+    torch.manual_seed(1)
+    found = Dropout(p)(x)
+    torch.manual_seed(1)
+    wanted = x * keep_mask(x, p).to(dtype).mul_(1 / (1 - p))
+    assert torch.equal(found, wanted)
+    assert found.dtype == dtype
+    assert found.is_contiguous(memory_format=torch.channels_last)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engram.devices import upload
 from engram.generators.wgan_gp import train
 from engram.lesson import State
 from engram.settings import ReplaySettings
@@ -102,7 +103,7 @@ class ConditionalGAN(ABC):
         return made * self.scale + self.shift
 
     def _make(self, generator: nn.Module, columns: Tensor, random: torch.Generator | None = None) -> Tensor:
-        noise = torch.randn(len(columns), self.settings.noise, generator=random).to(self.device)
+        noise = upload(torch.randn(len(columns), self.settings.noise, generator=random), self.device)
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.low_precision):
             return generator(noise, columns).float()
 

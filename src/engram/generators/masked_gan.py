@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engram.devices import upload
 from engram.generators.conditional import LEAK
 from engram.generators.image_gan import HALVINGS, KERNEL, PADDING, STRIDE
 from engram.lesson import State
@@ -54,7 +55,7 @@ class MaskedGenerator(nn.Module):
     def begin_task(self, columns: list[int]) -> None:
         """New masks, a new last layer and new classes, to be learnt."""
         device = self.weights[0].device
-        self.columns = columns
+        self.columns, self.learnt = columns, torch.tensor(columns, device=device)
         self.free = max(1, sum(int((~reserved).sum()) for reserved in self.reserved))
         self.claims = nn.ParameterList(torch.zeros_like(weight) for weight in self.weights)
         inputs = self.weights[-1].shape[0]
@@ -70,16 +71,19 @@ class MaskedGenerator(nn.Module):
     def forward(self, noise: Tensor, columns: Tensor) -> Tensor:
         """Images of the classes of the task that is being learnt."""
         masks = [(self.sharpness * claim).sigmoid() for claim in self.claims]
-        places = torch.searchsorted(torch.tensor(self.columns, device=columns.device), columns)
+        places = torch.searchsorted(self.learnt, columns)
         return self._make(noise, self.rows[places], masks, self.last)
 
     def remembered(self, noise: Tensor, columns: Tensor) -> Tensor:
         """Images of classes of finished tasks, each made as on the day its task was finished."""
+        columns = columns.cpu()  # a GPU would be waited for, part by part
         images = noise.new_empty(len(noise), *self.shape)
         for part in self.parts:
-            of_part = torch.isin(columns, torch.tensor(part.columns, device=columns.device))
-            chosen = torch.searchsorted(torch.tensor(part.columns, device=columns.device), columns[of_part])
-            images[of_part] = self._make(noise[of_part], part.rows[chosen], part.masks, part.last).float()
+            known = torch.tensor(part.columns)
+            places = torch.isin(columns, known).nonzero()[:, 0]
+            rows = part.rows[upload(torch.searchsorted(known, columns[places]), noise.device)]
+            places = upload(places, noise.device)
+            images[places] = self._make(noise[places], rows, part.masks, part.last).float()
         return images
 
     def claimed(self) -> Tensor:

@@ -44,6 +44,8 @@ class Host(Protocol):
     batch_size: int
     ingredients: list[Ingredient]
     """all of them, in the order of their edits"""
+    average: Callable[[list[Tensor]], None] | None
+    """where several processes share each batch: replaces tensors by their means over all of the batch"""
     watch: Watch
     """who looks on at the task that is being learnt: tell it of work that takes long"""
 
@@ -65,6 +67,9 @@ class Ingredient:
 
     only_adds: ClassVar[bool] = False
     """whether `edit_gradients` only adds: then a later projection may form the training loss's part by itself"""
+
+    shares: ClassVar[bool] = False
+    """whether it does right where several processes train together, each on its share of a batch"""
 
     def attach(self, host: Host) -> None:
         """Once, before anything else."""

@@ -14,6 +14,8 @@ from engram.settings import FeatureDistillationSettings, LwFSettings
 class Taught(Ingredient):
     """Has a teacher, the network after the last task."""
 
+    shares = True
+
     def attach(self, host: Host) -> None:
         self.host = host
         self.teacher = Teacher(host)
@@ -35,9 +37,9 @@ class LwF(Taught):
         self.settings = settings
 
     def loss(self, loss: Tensor, batch: Batch, step: Step) -> Tensor:
-        old = self.teacher.seen
-        if not old:
+        if not self.teacher.seen:
             return loss
+        old = self.teacher.columns
         _, taught = self.teacher(batch.x)
         kept = distillation_loss(batch.scores[:, old], taught[:, old], self.settings.temperature)
         return loss + self.settings.weight * kept

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engram.devices import upload
 from engram.ingredients.base import Batch, Host, Ingredient, Step
 from engram.ingredients.teacher import Teacher
 from engram.lesson import Lesson, State
@@ -83,7 +84,7 @@ class Remembering(Ingredient):
 
     def with_stored(self, x: Tensor, y: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """A prepared batch and these rows of the memory."""
-        rows = rows.to(x.device)
+        rows = upload(rows, x.device)
         stored = self.host.network.prepare(self.memory.x[rows])
         return torch.cat([x, stored]), torch.cat([y, self.memory.y[rows]])
 
@@ -147,10 +148,10 @@ class ICaRL(Remembering):
         return self.with_stored(x, y, order[step.index :: self.steps])
 
     def loss(self, loss: Tensor, batch: Batch, step: Step) -> Tensor:
-        old = self.teacher.seen
-        targets = F.one_hot(batch.y, batch.scores.shape[1]).float()
+        targets = torch.zeros_like(batch.scores).scatter_(1, batch.y[:, None], 1)
         weights = torch.ones_like(targets)
-        if old:
+        if self.teacher.seen:
+            old = self.teacher.columns
             targets[:, old] = self.teacher(batch.x)[1][:, old].sigmoid()
             weights[:, old] = self.settings.distillation
         return icarl_loss(batch.scores, targets, weights)

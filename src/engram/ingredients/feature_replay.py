@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engram.devices import upload
 from engram.generators.feature_gan import FeatureGAN
 from engram.ingredients.base import Batch, Host, Ingredient, Step
 from engram.ingredients.teacher import any_of, old_for_each_new, softened_loss
@@ -27,6 +28,8 @@ CHECKED = 200
 
 class FeatureReplay(Ingredient):
     only_adds = True
+    shares = True
+    """generated features are the same in every process, and so is their gradient"""
 
     def __init__(self, settings: FeatureReplaySettings) -> None:
         self.settings = settings
@@ -52,7 +55,7 @@ class FeatureReplay(Ingredient):
         if not self.gan.seen:
             return
         random = generator(self.host.seed, step.task, "replay", step.epoch, step.index)
-        columns = any_of(self.gan.seen, self.settings.batch_size, random).to(self.host.device)
+        columns = upload(any_of(self.gan.seen, self.settings.batch_size, random), self.host.device)
         weight = self.host.network.head.weight
         loss = self.replay_loss(weight, self.gan.sample(columns, random), columns)
         (gradient,) = torch.autograd.grad((self.old_share or 1.0) * self.settings.weight * loss, weight)

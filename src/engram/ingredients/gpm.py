@@ -19,6 +19,8 @@ from engram.settings import GPMSettings, OWMSettings
 
 
 class GPM(Ingredient):
+    shares = True
+
     def __init__(self, settings: GPMSettings) -> None:
         self.settings = settings
 

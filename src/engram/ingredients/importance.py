@@ -27,6 +27,7 @@ class ImportancePenalty(Ingredient):
     """Adds stiffness · importance · (weight − anchor) to each gradient."""
 
     only_adds = True
+    shares = True
     power: int
     """importance is the mean of so high a power of a sample's gradient"""
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engram.devices import upload
 from engram.errors import InputError
 from engram.generators.image_gan import ImageGAN
 from engram.ingredients.base import Batch, Host, Ingredient, Step
@@ -80,5 +81,5 @@ class InputReplay(Ingredient):
     def _replayed(self, step: Step) -> Tensor:
         assert self.gan is not None
         random = generator(self.host.seed, step.task, "input replay", step.epoch, step.index)
-        columns = any_of(self.teacher.seen, self.settings.batch_size, random).to(self.host.device)
+        columns = upload(any_of(self.teacher.seen, self.settings.batch_size, random), self.host.device)
         return self.gan.sample(columns, random).contiguous(memory_format=torch.channels_last)

@@ -11,6 +11,8 @@ from engram.settings import OWMSettings
 
 
 class OWMIngredient(Ingredient):
+    shares = True
+
     def __init__(self, settings: OWMSettings) -> None:
         self.settings = settings
 
@@ -20,7 +22,7 @@ class OWMIngredient(Ingredient):
         # gradients that are formed by the projection itself can be added to by those that come before it, no more
         lazy = all(other.only_adds or type(other).edit_gradients is Ingredient.edit_gradients for other in before)
         skip = ["head"] if self.settings.head == "free" else []
-        self.owm = OWM(host.network, self.settings, skip=skip, lazy=lazy)
+        self.owm = OWM(host.network, self.settings, skip=skip, lazy=lazy, average=host.average)
 
     def edit_gradients(self, step: Step) -> None:
         self.owm.project(step.progress)

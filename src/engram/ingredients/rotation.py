@@ -27,6 +27,8 @@ def turned(images: Tensor, quarters: int) -> Tensor:
 class Rotation(Ingredient):
     """The class loss sees the turned images too; so at prediction the features are the mean over all turns."""
 
+    shares = True
+
     def __init__(self, settings: RotationSettings) -> None:
         self.settings = settings
         self.quarters = 0
@@ -49,7 +51,7 @@ class Rotation(Ingredient):
 
     def batch(self, x: Tensor, y: Tensor, step: Step) -> tuple[Tensor, Tensor]:
         random = generator(self.host.seed, step.task, "rotation", step.epoch, step.index)
-        self.quarters = int(torch.randint(TURNS, (), generator=random))
+        self.quarters = torch.randint(TURNS, (), generator=random).tolist()
         return turned(x, self.quarters), y
 
     def loss(self, loss: Tensor, batch: Batch, step: Step) -> Tensor:

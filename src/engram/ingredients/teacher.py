@@ -42,15 +42,21 @@ class Teacher:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.seen: list[int] = []
         self.network: nn.Module | None = None
+        self._know([], 0)
 
     def take_over(self, lesson: Lesson) -> None:
         """From now on the network as it is after this lesson."""
-        self.seen = sorted({*self.seen, *lesson.y.unique().tolist()})
+        self._know(sorted({*self.seen, *lesson.y.unique().tolist()}), lesson.width)
         self.network = copy.deepcopy(self.host.network).requires_grad_(False).eval()
         for parameter in self.network.parameters():
             parameter.grad = None
+
+    def _know(self, seen: list[int], width: int) -> None:
+        self.seen = seen
+        room = torch.tensor(seen + [0] * (width - len(seen)), dtype=torch.long, device=self.host.device)
+        self.columns = room[: len(seen)]
+        """the same where the scores are, in the memory that all columns would take"""
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features and scores of prepared inputs."""
@@ -67,7 +73,9 @@ class Teacher:
         return state
 
     def restore(self, state: State) -> None:
-        self.seen, self.network = list(state.meta["seen"]), None
+        seen = list(state.meta["seen"])
+        self._know(seen, max(seen, default=-1) + 1)
+        self.network = None
         if weights := state.take("teacher"):
             network = copy.deepcopy(self.host.network)
             network.head.weight = nn.Parameter(torch.empty_like(weights["head.weight"]))  # narrower than today's

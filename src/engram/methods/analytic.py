@@ -13,6 +13,8 @@ from engram.closed_form.heads import STEP, Head, best_strength, nearest_mean, so
 from engram.closed_form.holdout import fair_sample, held_out
 from engram.closed_form.sums import Sums
 from engram.closed_form.temperature import expected_accuracy, sharpness
+from engram.closed_form.triangles import BLOCK
+from engram.distributed import world
 from engram.errors import EngramError, InputError
 from engram.lesson import Lesson, Position, State, Watch
 from engram.networks.frozen import FrozenFeatures
@@ -63,15 +65,32 @@ class AnalyticMethod:
         with self._computing():
             if self.map is None:
                 self._fix_features(lesson.x)
+                world().agree(self._feature_state().tensors.values())
             self.sums.widen(lesson.width)
-            rows = self.head_settings.rows
-            steps = -(-len(lesson.y) // rows)
-            for step in range(self.done // rows, steps):
-                part = slice(step * rows, (step + 1) * rows)
-                self._add(lesson.x[part], lesson.y[part])
-                self.done = (step + 1) * rows
-                watch.stepped(Position(0, 1, step + 1, steps, len(lesson.y[part])))
+            with self._summed_up():
+                self._go_over(lesson, watch)
             self.done = 0
+
+    def _go_over(self, lesson: Lesson, watch: Watch) -> None:
+        rows, everyone = self.head_settings.rows, world()
+        steps = -(-len(lesson.y) // rows)
+        for step in range(self.done // rows, steps):
+            part = slice(step * rows, (step + 1) * rows)
+            if step % everyone.size == everyone.rank:
+                self._add(lesson.x[part], lesson.y[part])
+            self.done = (step + 1) * rows
+            watch.stepped(Position(0, 1, step + 1, steps, len(lesson.y[part])))
+
+    @contextmanager
+    def _summed_up(self) -> Iterator[None]:
+        """Each process adds some rows in here, the first to what was known before; afterwards all know everything."""
+        if world().rank:
+            self.empty(self.sums.columns)
+        yield
+        for tensor in self.sums.state().tensors.values():
+            for part in tensor.view(-1, tensor.shape[-1]).split(BLOCK):  # a whole copy would be large
+                world().sum([part])
+        self._head = None
 
     def _fix_features(self, x: Tensor) -> None:
         """From a sample of the first task that does not depend on the order of its rows."""

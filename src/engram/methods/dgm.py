@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engram.devices import upload
 from engram.generators.image_gan import ImageCritic
 from engram.generators.masked_gan import MaskedGenerator
 from engram.generators.wgan_gp import train
@@ -73,11 +74,11 @@ class DGMMethod:
             return self._inwards(lesson.x[rows]), lesson.y[rows]
 
         def replayed() -> Tensor:
-            asked = any_of(old, self.settings.generator_batch, torch.default_generator).to(self.device)
+            asked = any_of(old, self.settings.generator_batch, torch.default_generator)
             noise = torch.randn(len(asked), self.settings.noise, device=self.device)
             with torch.no_grad():
                 images = generator.remembered(noise, asked)
-            return factor * F.cross_entropy(self.discriminator(images)[1].float(), asked)
+            return factor * F.cross_entropy(self.discriminator(images)[1].float(), upload(asked, self.device))
 
         def stepped(done: int, total: int) -> None:
             generator.set_progress(done / total)
@@ -112,7 +113,7 @@ class DGMMethod:
         return None  # it generates images, not features
 
     def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
-        noise = torch.randn(len(columns), self.settings.noise, generator=random).to(self.device)
+        noise = upload(torch.randn(len(columns), self.settings.noise, generator=random), self.device)
         with torch.no_grad():
             return (self.generator.remembered(noise, columns) + 1) / 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -12,29 +13,32 @@ LOOK_EVERY = 20
 
 
 class FiniteLoss:
-    """Keeps, on the device, the first bad step of an epoch and which part of the loss was bad first."""
+    """Keeps the losses of the last steps, on the device, until somebody looks."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._steps = torch.zeros((), dtype=torch.long, device=device)
-        self._first = torch.full((2,), -1, device=device)
-        self._from = 0
+    def __init__(self) -> None:
+        self._step = 0
+        self._seen: deque[tuple[int, list[Tensor]]] = deque(maxlen=LOOK_EVERY)
 
     def begin_epoch(self, step: int) -> None:
-        self._steps.zero_()
-        self._first.fill_(-1)
-        self._from = step
+        self._step = step
+        self._seen.clear()
 
     def see(self, parts: Sequence[Tensor]) -> None:
         """The loss of one step as it grew: the cross-entropy, then after each ingredient."""
-        bad = ~torch.stack([part.detach().float() for part in parts]).isfinite()
-        now = torch.stack([self._steps, bad.int().argmax()])
-        self._first = torch.where(bad.any() & (self._first[0] < 0), now, self._first)
-        self._steps += 1
+        self._seen.append((self._step, [part.detach() for part in parts]))
+        self._step += 1
 
     def first_bad(self) -> tuple[int, int] | None:
         """The step within the epoch and the part of the loss; None while all were finite. Waits for the device."""
-        step, part = self._first.tolist()
-        return None if step < 0 else (self._from + step, part)
+        if not self._seen:
+            return None
+        parts = len(self._seen[0][1])
+        bad = ~torch.stack([part.float() for _, losses in self._seen for part in losses]).isfinite()
+        if not bad.any():
+            self._seen.clear()
+            return None
+        place, part = divmod(int(bad.int().argmax()), parts)
+        return self._seen[place][0], part
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:

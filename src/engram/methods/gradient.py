@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,12 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engram.devices import upload
+from engram.distributed import world
 from engram.errors import EngramError
 from engram.ingredients.base import Batch, Ingredient, Step
 from engram.lesson import Lesson, Position, State, Watch
 from engram.methods.finite import LOOK_EVERY, FiniteLoss, all_finite
 from engram.networks import Network
-from engram.randomness import generator, isolated, seed_for
+from engram.randomness import generator, isolated, seed_default, seed_for
 from engram.settings import TrainingSettings
 
 PREDICT_ROWS = 500
@@ -57,11 +59,16 @@ class GradientMethod:
         self.low_precision = low_precision
         self.training: Training | None = None
         self.watch = Watch()
-        self.finite = FiniteLoss(device)
+        self.world = world()
+        self.weight = 1 / self.world.size
+        """of this process's share of the batch"""
+        self.average = self._average if self.world.size > 1 else None
+        self.finite = FiniteLoss()
         with isolated(device):
             for ingredient in self.ingredients:
-                torch.manual_seed(seed_for(seed, "attach", type(ingredient).__name__))
+                seed_default(seed_for(seed, "attach", type(ingredient).__name__), self.device)
                 ingredient.attach(self)
+        self.trained = self._all_trained()
 
     def learn(self, lesson: Lesson, watch: Watch) -> None:
         """Learn one task, or go on with it where `restore` has left it."""
@@ -74,11 +81,12 @@ class GradientMethod:
                 self._keep_best(training, watch)
                 training.epoch, training.step = epoch + 1, 0
             if training.best_weights:
-                self._trained().load_state_dict(training.best_weights)
+                self.trained.load_state_dict(training.best_weights)
             for ingredient in self.ingredients:
-                torch.manual_seed(seed_for(self.seed, lesson.index, "end", type(ingredient).__name__))
+                seed_default(seed_for(self.seed, lesson.index, "end", type(ingredient).__name__), self.device)
                 ingredient.end_task(lesson)
             self.training = None
+            self.world.agree(self.state().tensors.values())
 
     @contextmanager
     def _watched(self, watch: Watch) -> Iterator[None]:
@@ -92,10 +100,10 @@ class GradientMethod:
         """Make ready for a task's first step."""
         if lesson.index == 0:
             self.network.standardise(lesson.x)
-        torch.manual_seed(seed_for(self.seed, lesson.index, "grow"))
+        seed_default(seed_for(self.seed, lesson.index, "grow"), self.device)
         self.network.grow(lesson.width)
         for ingredient in self.ingredients:
-            torch.manual_seed(seed_for(self.seed, lesson.index, "begin", type(ingredient).__name__))
+            seed_default(seed_for(self.seed, lesson.index, "begin", type(ingredient).__name__), self.device)
             ingredient.begin_task(lesson)
         return Training(self._new_optimizer(), lesson.index)
 
@@ -104,8 +112,9 @@ class GradientMethod:
         epochs = self.settings.epochs
         self.finite.begin_epoch(training.step)
         total, first = torch.zeros((), device=self.device), training.step
-        for index, (x, y) in enumerate(self.batches(lesson, training.epoch, skip=training.step), training.step):
-            torch.manual_seed(seed_for(self.seed, lesson.index, "step", training.epoch, index))
+        for index, (x, y) in enumerate(self._shares(lesson, training.epoch, training.step), training.step):
+            rank = (self.world.rank,) if self.world.rank else ()  # each process drops out others
+            seed_default(seed_for(self.seed, lesson.index, "step", training.epoch, index, *rank), self.device)
             progress = (training.epoch + index / steps) / epochs
             try:
                 step = Step(lesson.index, training.epoch, index, progress)
@@ -134,8 +143,10 @@ class GradientMethod:
         loss.backward()
         for ingredient in self.ingredients:
             ingredient.edit_gradients(step)
+        if self.average is not None:
+            self.average([p.grad for p in self.trained.parameters() if p.grad is not None])
         if self.settings.clip_norm:
-            nn.utils.clip_grad_norm_(self._trained().parameters(), self.settings.clip_norm)
+            nn.utils.clip_grad_norm_(self.trained.parameters(), self.settings.clip_norm)
         optimizer.step()
         return loss.detach()
 
@@ -145,20 +156,36 @@ class GradientMethod:
         self.network.train()
         if score is not None and (training.best_score is None or score > training.best_score):
             training.best_score = score
-            training.best_weights = {k: v.clone() for k, v in self._trained().state_dict().items()}
+            training.best_weights = {k: v.clone() for k, v in self.trained.state_dict().items()}
 
     def batches(self, lesson: Lesson, epoch: int, skip: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
         """A task's prepared batches in the epoch's own order, from batch `skip` on."""
-        order = torch.randperm(len(lesson.y), generator=generator(self.seed, lesson.index, "order", epoch))
-        for rows in order.to(self.device).split(self.batch_size)[skip:]:
+        for rows in self._order(lesson, epoch)[skip:]:
             yield self.network.prepare(lesson.x[rows]), lesson.y[rows]
+
+    def _shares(self, lesson: Lesson, epoch: int, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """This process's part of each batch."""
+        for batch in self._order(lesson, epoch)[skip:]:
+            rows, self.weight = self.world.share(batch)
+            yield self.network.prepare(lesson.x[rows]), lesson.y[rows]
+
+    def _order(self, lesson: Lesson, epoch: int) -> tuple[Tensor, ...]:
+        """The rows of each batch of an epoch."""
+        order = torch.randperm(len(lesson.y), generator=generator(self.seed, lesson.index, "order", epoch))
+        return upload(order, self.device).split(self.batch_size)
+
+    def _average(self, tensors: list[Tensor]) -> None:
+        self.world.sum(tensors, self.weight)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features and scores of prepared inputs."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.low_precision):
+        with self._precision():
             features = self.network.extractor(x)
             scores = self.network.head(features)
         return features, scores.float()
+
+    def _precision(self) -> AbstractContextManager[object]:
+        return torch.autocast(self.device.type, torch.bfloat16) if self.low_precision else nullcontext()
 
     def extract(self, x: Tensor) -> Tensor:
         return self._in_parts(partial(self._run, self.network.extractor), x)
@@ -187,7 +214,7 @@ class GradientMethod:
         return self._run(extract, x)
 
     def _run(self, extract: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.low_precision):
+        with self._precision():
             return extract(self.network.prepare(x)).float()
 
     def _in_parts(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -218,13 +245,13 @@ class GradientMethod:
         if self.training is not None:
             self._check_finite(self.training, weights=True)
         state = State(meta={"width": self.network.head.out_features})
-        state.put("weights", self._trained().state_dict())
+        state.put("weights", self.trained.state_dict())
         for index, ingredient in enumerate(self.ingredients):
             own = ingredient.state()
             state.put(f"ingredient{index}", own.tensors)
             state.meta[f"ingredient{index}"] = own.meta
         if self.training is not None:
-            names = {id(p): name for name, p in self._trained().named_parameters()}
+            names = {id(p): name for name, p in self.trained.named_parameters()}
             momentum = {
                 names[id(p)]: values["momentum_buffer"]
                 for p, values in self.training.optimizer.state.items()
@@ -240,7 +267,7 @@ class GradientMethod:
         self.network.grow(state.meta["width"])
         weights = state.take("weights")
         self.network.shift, self.network.scale = weights["network.shift"], weights["network.scale"]
-        self._trained().load_state_dict(weights)
+        self.trained.load_state_dict(weights)
         for index, ingredient in enumerate(self.ingredients):
             name = f"ingredient{index}"
             ingredient.restore(State(state.take(name), state.meta[name]))
@@ -248,11 +275,11 @@ class GradientMethod:
         if position := state.meta.get("training"):
             best = {name: tensor.clone() for name, tensor in state.take("best").items()}
             self.training = Training(self._new_optimizer(), **position, best_weights=best)
-            parameters = dict(self._trained().named_parameters())
+            parameters = dict(self.trained.named_parameters())
             for name, buffer in state.take("momentum").items():
                 self.training.optimizer.state[parameters[name]]["momentum_buffer"] = buffer.clone()
 
-    def _trained(self) -> nn.ModuleDict:
+    def _all_trained(self) -> nn.ModuleDict:
         """The network and the ingredients' own modules: what the optimiser moves and selection sets back."""
         own = {
             f"ingredient{index}-{name}": module
@@ -263,11 +290,11 @@ class GradientMethod:
 
     def _new_optimizer(self) -> torch.optim.SGD:
         settings = self.settings
-        return torch.optim.SGD(self._trained().parameters(), settings.learning_rate, settings.momentum)
+        return torch.optim.SGD(self.trained.parameters(), settings.learning_rate, settings.momentum)
 
     def _check_finite(self, training: Training, weights: bool = False) -> None:
         bad = self.finite.first_bad()
-        if bad is None and weights and not all_finite(self._trained().parameters()):
+        if bad is None and weights and not all_finite(self.trained.parameters()):
             bad = (training.step - 1, 0)
         if bad is not None:
             raise self._exploded(training, bad)

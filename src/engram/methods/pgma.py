@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from engram.devices import upload
 from engram.errors import EngramError
 from engram.generators.autoencoder import AutoEncoder
 from engram.ingredients.teacher import any_of, distillation_loss, old_for_each_new
@@ -82,7 +83,7 @@ class PGMAMethod:
 
     def _old_ones(self, former: Any, count: int) -> Tensor:
         """Remembered features, of every old class alike."""
-        return former[0].sample(any_of(self.seen, count, torch.default_generator).to(self.device))
+        return former[0].sample(upload(any_of(self.seen, count, torch.default_generator), self.device))
 
     def _solve(self, x: Tensor, y: Tensor, former: Any, factor: float, watch: Watch) -> None:
         """Teach the classifier the task, and what it said before to remembered features."""

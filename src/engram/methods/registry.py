@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from engram.distributed import world
 from engram.errors import InputError
 from engram.methods.analytic import AnalyticMethod
 from engram.methods.base import Method
@@ -37,6 +38,8 @@ class Start:
 
 
 def start_method(start: Start) -> Method:
+    if start.recipe.method not in SHARING:
+        _check_alone(start.recipe)
     return METHODS[start.recipe.method](start)
 
 
@@ -47,10 +50,17 @@ def _gradient(start: Start) -> GradientMethod:
         torch.manual_seed(seed_for(start.seed, "network"))
         network = build_network(start.shape, start.width, start.recipe.network)
     ingredients = [settings.start() for settings in start.recipe.ingredients.values()]
+    if not all(ingredient.shares for ingredient in ingredients):
+        _check_alone(start.recipe)
     training = start.recipe.training
     return GradientMethod(
         network.to(start.device), ingredients, training, start.seed, start.device, start.low_precision
     )
+
+
+def _check_alone(recipe: Recipe) -> None:
+    if world().size > 1:
+        raise InputError(f"Recipe {recipe.name!r} is not made for several processes: run it without torchrun.")
 
 
 def _analytic(start: Start) -> AnalyticMethod:
@@ -69,6 +79,8 @@ def _dgm(start: Start) -> DGMMethod:
     return DGMMethod(start.recipe.own["dgm"], shape, start.seed, start.device, start.low_precision)
 
 
+SHARING = {"gradient", "joint", "analytic"}
+"""methods that several processes may share"""
 METHODS: dict[str, Callable[[Start], Method]] = {
     "gradient": _gradient,
     "joint": lambda start: JointMethod(lambda width: _gradient(replace(start, width=width)), start.width),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -23,7 +24,8 @@ class ConvBlock(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
+        with torch.autocast(x.device.type, enabled=False):  # which would pad in float32
+            padded = F.pad(x, (1, 1, 1, 1), mode="replicate")
         return F.max_pool2d(self.dropout(self.conv(padded)), 2).relu()
 
 

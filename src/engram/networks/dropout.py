@@ -23,7 +23,14 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
-        return x * keep_mask(x, self.p).to(x.dtype).mul_(1 / (1 - self.p))
+        return x * _factors(keep_mask(x, self.p), 1 / (1 - self.p), x.dtype)
+
+
+def _factors(mask: Tensor, value: float, dtype: torch.dtype) -> Tensor:
+    """`value` where the mask is true, else 0. By way of integers, as torch casts booleans to bfloat16 one by one."""
+    whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    bits = torch.tensor(value, dtype=dtype).view(whole)
+    return mask.view(torch.uint8).to(whole).mul_(bits).view(dtype)
 
 
 def keep_mask(like: Tensor, p: float) -> Tensor:

@@ -13,7 +13,7 @@ from engram.lesson import State
 from engram.networks.clusters import cluster_centres
 from engram.settings import AnalyticSettings
 
-FILTERS = {"small": 512, "medium": 1536, "large": 2560}
+FILTERS = {"small": 512, "medium": 1536, "large": 2048}
 PER_NUMBER = 24
 """largest number of filters for each number that a patch consists of: more would only repeat each other"""
 SAMPLED = 100_000
@@ -56,14 +56,14 @@ class PatchLayer:
     def _answers(self, images: Tensor, filters: Tensor) -> Tensor:
         patches = normalised_patches(images, self.side, self.contrast, filters.dtype)
         answers = patches @ filters
-        above = self._pooled(_positive(answers.clone() if self._below_is_needed() else answers))
+        above = self._pooled(_positive(answers, in_place=not self._below_is_needed()))
         if not self.both:
             below = self._pooled(patches[..., :-1])
             if self.mirrored:
                 below = below + mirrored(below, self.side)
             return torch.cat([self._tempered(above), below], 1)
         if self._below_is_needed():
-            below = self._pooled(_positive(answers.neg_().sub_(2 * self.threshold)))
+            below = self._pooled(_positive(torch.rsub(answers, -2 * self.threshold), in_place=True))
         else:  # relu(-z) = relu(z) - z, and the mean of z is that of the patches, filtered
             linear = self._pooled(patches.float()).permute(0, 2, 3, 1) @ filters.float()
             below = above - linear.permute(0, 3, 1, 2)
@@ -234,8 +234,7 @@ def tells_mirrored(images: Tensor, settings: AnalyticSettings, random: torch.Gen
     return float((test @ direction > 0).double().mean()) > TELLS
 
 
-def _positive(answers: Tensor) -> Tensor:
-    """ReLU in place. Read as 16-bit integers, negative bfloat16 numbers are negative too, and integers are faster."""
-    if answers.dtype == torch.bfloat16:
-        return answers.view(torch.int16).clamp_min_(0).view(torch.bfloat16)
-    return answers.relu_()
+def _positive(answers: Tensor, in_place: bool) -> Tensor:
+    """ReLU. Read as 16-bit integers, negative bfloat16 numbers are negative too, and integers are faster."""
+    numbers = answers.view(torch.int16) if answers.dtype == torch.bfloat16 else answers
+    return (numbers.clamp_min_(0) if in_place else numbers.clamp_min(0)).view(answers.dtype)

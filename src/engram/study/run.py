@@ -15,9 +15,11 @@ from engram import files
 from engram.data import Part, TaskStream, class_order, load, split_classes
 from engram.data.sets import set_info
 from engram.devices import resolve_device
+from engram.distributed import first_process, joined, world
 from engram.errors import FileError, InputError
 from engram.learner import Learner
 from engram.lesson import Position, State, Watch
+from engram.memory import keep_freed_memory
 from engram.progress import Progress
 from engram.recipes import Recipe
 from engram.study import metrics
@@ -43,7 +45,16 @@ PICTURED = 10
 
 
 def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
-    """Do the run, or what is left of it, and return its result (also in its folder)."""
+    """Do the run, or what is left of it, and return its result (also in its folder).
+
+    Under `torchrun` with the other processes, of which the first writes the files.
+    """
+    keep_freed_memory()
+    with joined(resolve_device(options.device)):
+        return _run(recipe, options, progress)
+
+
+def _run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, Any]:
     out = options.folder(recipe.name)
     if "training" not in recipe.own and options.selection != "last":
         raise InputError(f"Recipe {recipe.name!r} has no epochs to select among: use --selection last.")
@@ -61,10 +72,11 @@ def run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, An
         files.make_folder(out)  # found out before the training rather than after it
         if options.resume:
             job.resume(out / CHECKPOINT)
-        with closing(Scalars(out if options.tensorboard else None)) as job.scalars:
+        with closing(Scalars(out if options.tensorboard and first_process() else None)) as job.scalars:
             result = job.work(out)
-    files.write_json(out / RESULT, result)
-    (out / CHECKPOINT).unlink(missing_ok=True)
+    if first_process():
+        files.write_json(out / RESULT, result)
+        (out / CHECKPOINT).unlink(missing_ok=True)
     return result
 
 
@@ -150,7 +162,7 @@ class Run:
         """Where images are generated: a grid of them, a row for each class so far."""
         seen = [label for group in self.lessons[: index + 1] for label in group]
         images = self.learner.images(np.repeat(seen, PICTURED))
-        if images is not None:
+        if images is not None and first_process():
             names = [self.data.classes[label] for label in seen]
             rows = dict(zip(names, np.split(images, len(seen)), strict=True))
             write_grid(out / f"replayed-after-task{index + 1}.png", rows)
@@ -159,7 +171,7 @@ class Run:
         """Where features are generated: some of each class, real and generated, side by side for a picture."""
         y = np.concatenate([np.full(SHOWN, label) for label in range(len(self.data.classes))])
         generated = self.learner.generate(y)
-        if generated is None:
+        if generated is None or not first_process():
             return
         rng = np.random.default_rng(self.options.seed)
         rows = [np.flatnonzero(self.data.train.y == label) for label in range(len(self.data.classes))]
@@ -184,6 +196,8 @@ class Run:
 
     def checkpoint(self, path: Path) -> None:
         """Everything that the rest of the run depends on, in one file."""
+        if not first_process():
+            return
         state = self.learner.state()
         if self.first_features is not None:
             state.tensors["run.first_features"] = torch.from_numpy(self.first_features)
@@ -192,6 +206,7 @@ class Run:
         files.save(path, state.tensors, state.meta, kind="checkpoint")
 
     def resume(self, path: Path) -> None:
+        self.check_same_folder(path)
         if not path.exists():
             self.progress.say(f"There is nothing to resume in {path.parent}: starting afresh.")
             return
@@ -210,10 +225,18 @@ class Run:
             f"Resuming after {done} of {len(self.lessons)} tasks and {meta['measured']['seconds']:.0f} s."
         )
 
+    def check_same_folder(self, path: Path) -> None:
+        """All processes go on from the same checkpoint, or none does."""
+        seen = torch.tensor(float(path.exists()))
+        world().sum([seen])
+        if float(seen) not in (0, world().size):
+            raise InputError(f"Not every process finds {path}: give an --out that all machines share.")
+
     def identity(self) -> dict[str, Any]:
         """What makes this run this run: resuming with anything else would not give its numbers."""
         machine = {"precision": self.options.precision, "device": self.options.device}
-        return protocol(self.recipe, self.options) | machine | {"threads": torch.get_num_threads()}
+        processes = {"processes": world().size} if world().size > 1 else {}
+        return protocol(self.recipe, self.options) | machine | {"threads": torch.get_num_threads()} | processes
 
     def seconds(self) -> float:
         return self.measured["seconds"] + time.perf_counter() - self.started
@@ -260,6 +283,8 @@ class RunWatch(Watch):
 
     def stepped(self, position: Position) -> None:
         self.job.progress.stepped(position)
+        if world().size > 1 and "training" not in self.job.recipe.own:
+            return  # a closed form's sums are in pieces until the task ends
         if time.perf_counter() - self.saved >= self.job.options.checkpoint_seconds:
             self.job.checkpoint(self.path)
             self.saved = time.perf_counter()

@@ -1,0 +1,1 @@
+"""How fast Engram is on this machine, as ratios within one interleaved run."""
