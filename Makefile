@@ -7,9 +7,11 @@ STUDY ?= study
 
 # Without it pyright asks its registry for news at every start.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+# mkdocs-material advertises its successor with every build.
+export NO_MKDOCS_2_WARNING := 1
 
 .DELETE_ON_ERROR:
-.PHONY: demo study test test-all lint format clean install
+.PHONY: demo study test test-all lint format docs clean install
 
 demo: $(INSTALLED)
 	$(VENV)/bin/engram demo $(ARGS)
@@ -29,6 +31,9 @@ lint: $(INSTALLED)
 	$(BIN) -m ruff check .
 	$(BIN) -m pyright --pythonpath $(BIN)
 
+docs: $(INSTALLED)
+	$(BIN) -m mkdocs build --strict --quiet
+
 format: $(INSTALLED)
 	$(BIN) -m ruff format .
 	$(BIN) -m ruff check --fix .
@@ -45,5 +50,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site src/*.egg-info .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

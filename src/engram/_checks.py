@@ -15,6 +15,7 @@ import torch
 
 from engram._trial import (
     END,
+    LENGTH,
     Meddler,
     Moment,
     Recorder,
@@ -109,7 +110,9 @@ def _leftovers(trial: Trial, rows: int, before: dict[int, Any]) -> tuple[int, in
     learner = trial.learner()
     spy = Spy(learner, rows)
     spy.learn(*trial.task(0, 1, rows=rows))
-    spy.learn(*(torch.from_numpy(part) for part in trial.task(2, 3, rows=rows)))
+    x, y = trial.task(2, 3, rows=rows)
+    spy.learn(x if trial.inputs == "texts" else torch.from_numpy(x), torch.from_numpy(y))
+    del x, y
     require(not (alive := spy.alive()), f"{', '.join(alive)} lived on after the task")
     stored, allowed = _samples_in(learner.state(), trial), trial.recipe.exemplars
     require(stored == allowed, f"its state holds {stored} of {2 * rows} samples, and its settings say {allowed}")
@@ -123,6 +126,8 @@ def _leftovers(trial: Trial, rows: int, before: dict[int, Any]) -> tuple[int, in
 
 def _samples_in(state: State, trial: Trial) -> int:
     """How many rows of tensors look like the trial's inputs."""
+    if trial.inputs == "texts":
+        return sum(len(t) for t in state.tensors.values() if t.dtype == torch.int32 and t.shape[1:] == (LENGTH,))
     x, _ = trial.task(0)
     shape = (1, *x.shape[1:]) if trial.inputs == "images" else x.shape[1:]
     kind = torch.from_numpy(x).dtype

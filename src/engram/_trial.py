@@ -24,14 +24,16 @@ from engram.learner import Learner
 from engram.lesson import Lesson, Position, State, Watch
 from engram.projection import PENDING_ROWS
 from engram.recipes import Recipe
-from engram.settings import ExemplarSettings, GeneratorSettings
+from engram.settings import ExemplarSettings, GeneratorSettings, InputReplaySettings
 
-Inputs = Literal["images", "tables"]
+Inputs = Literal["images", "tables", "texts"]
 Task = tuple[np.ndarray, np.ndarray]
 Moment = tuple[int, int, int]
 """(task, epoch, step); the epoch is END when the task is done"""
 
 END = 10**6
+LENGTH = 9
+"""words of a text"""
 EXEMPLARS = 13
 """samples that recipes with a memory of exemplars may store here: fewer than two small tasks have"""
 
@@ -42,9 +44,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "analytic": {"filters": 6, "width": 16},
     "head": {"rows": 8},
     "dgm": {"generator_steps": 3, "generator_width": 3, "generator_batch": 8, "noise": 5},
+    "text": {"filters": 6, "dimension": 7, "buckets": 50, "length": LENGTH},
     "pgma": {"generator_steps": 2, "generator_width": 12, "hidden": 10, "rank": 4, "latent": 5},
 }
 """settings that make methods small, by group"""
+WRITER = {"pretraining_steps": 2, "adversarial_steps": 1, "rollouts": 2, "text_length": 6, "text_width": 5}
+"""the same of generators of texts"""
 
 
 @dataclass(frozen=True)
@@ -61,12 +66,17 @@ class Trial:
         generators = {
             name: generator for name, group in recipe.ingredients.items() if isinstance(group, GeneratorSettings)
         }
+        writers = {
+            name: {**generator, **WRITER}
+            for name, group in recipe.ingredients.items()
+            if isinstance(group, InputReplaySettings)
+        }
         memories = {
             name: {"memory": EXEMPLARS}
             for name, group in recipe.ingredients.items()
             if isinstance(group, ExemplarSettings)
         }
-        return cls(recipe.changed(small | generators | memories), inputs)
+        return cls(recipe.changed(small | generators | writers | memories), inputs)
 
     @property
     def trains(self) -> bool:
@@ -89,10 +99,18 @@ class Trial:
         """Samples of these classes in a mixed order, always the same ones."""
         rng = np.random.default_rng([len(classes), *classes])
         y = rng.permutation(np.resize(classes, 11 * len(classes) if rows is None else rows))
+        if self.inputs == "texts":
+            return np.array([_sentence(label, rng) for label in y.tolist()], dtype=object), y
         shape = (8, 8) if self.inputs == "images" else (6,)
         centres = {label: np.random.default_rng(label).integers(40, 216, shape) for label in classes}
         x = np.stack([centres[label] for label in y.tolist()]) + rng.integers(-40, 40, (len(y), *shape))
         return (x.astype(np.uint8) if self.inputs == "images" else x.astype(np.float32)), y
+
+
+def _sentence(label: int, rng: np.random.Generator) -> str:
+    """A few words, most of which only this class has; enough of them for a small network to answer to some."""
+    words = [f"c{label}w{rng.integers(5)}" if rng.random() < 0.7 else f"w{rng.integers(20)}" for _ in range(LENGTH + 2)]
+    return " ".join(words[: rng.integers(5, len(words) + 1)])
 
 
 def copy(state: State) -> State:

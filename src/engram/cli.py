@@ -137,15 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"engram {engram.__version__}")
         return 0
     try:
-        if arguments[:1] == ["run"] and len(arguments) > 1 and not arguments[1].startswith("-"):
-            recipe_by_name(arguments[1])  # names the nearest one, where the parser would list every word
-        tyro.cli(
-            _commands(),
-            prog="engram",
-            description=OVERVIEW,
-            args=arguments or ["--help"],
-            config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitSubcommandPrefixes),
-        )()
+        parsed(arguments)()
     except EngramError as error:
         print(f"engram: {error}", file=sys.stderr)
         return 2
@@ -156,6 +148,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return STOPPED
     return 0
+
+
+def parsed(arguments: Sequence[str]) -> Any:
+    """The command that these words ask for: call it to run it."""
+    if arguments[:1] == ["run"] and len(arguments) > 1 and not arguments[1].startswith("-"):
+        recipe_by_name(arguments[1])  # names the nearest one, where the parser would list every word
+    return tyro.cli(
+        _commands(),
+        prog="engram",
+        description=OVERVIEW,
+        args=arguments or ["--help"],
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitSubcommandPrefixes),
+    )
 
 
 def _commands() -> Any:

@@ -29,12 +29,12 @@ def resolve_device(device: str) -> torch.device:
 
 
 def resolve_precision(precision: Precision, device: torch.device, shape: tuple[int, ...]) -> Precision:
-    """float32 or bfloat16; "auto" is bfloat16 for images where the hardware has it."""
+    """float32 or bfloat16; "auto" is bfloat16 for images, and for texts (of shape ()), where the hardware has it."""
     if not isinstance(precision, str) or precision not in ("auto", "float32", "bfloat16"):
         raise InputError(f"There is no precision {precision!r}: use auto, float32 or bfloat16.")
     if precision != "auto":
         return precision
-    large = len(shape) == 3 and shape[1] * shape[2] >= SMALLEST_IMAGE
+    large = not shape or (len(shape) == 3 and shape[1] * shape[2] >= SMALLEST_IMAGE)
     return "bfloat16" if large and _native_bfloat16(device) else "float32"
 
 

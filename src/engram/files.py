@@ -24,7 +24,7 @@ import torch
 
 from engram.errors import FileError
 
-__all__ = ["FORMAT", "load", "make_folder", "save", "write_json", "write_text"]
+__all__ = ["FORMAT", "load", "make_folder", "save", "write_bytes", "write_json", "write_text"]
 
 FORMAT = 1
 
@@ -81,6 +81,11 @@ def write_text(path: PathLike, text: str) -> None:
     """Writes UTF-8 text, whole or not at all."""
     # Only lone surrogates (file names that are no UTF-8) need the escape, and JSON reads it back unchanged.
     _write_whole(_target(path), text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(path: PathLike, content: bytes) -> None:
+    """Writes these bytes, whole or not at all."""
+    _write_whole(_target(path), content)
 
 
 def write_json(path: PathLike, obj: Any) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Set
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -14,33 +14,47 @@ from sklearn.exceptions import DataConversionWarning
 from engram.errors import InputError
 
 CHANNELS = (1, 3, 4)
-Layout = Literal["table", "grey", "channels last", "channels first"]
+Layout = Literal["table", "grey", "channels last", "channels first", "texts"]
 
 
 @dataclass(frozen=True)
 class InputForm:
-    """What inputs look like, fixed by the first task; `shape` is (numbers,) or (channels, height, width)."""
+    """What inputs look like, fixed by the first task: `shape` is (numbers,), (channels, height, width), of texts ()."""
 
     layout: Layout
     shape: tuple[int, ...]
+    kind: str = field(default="float32", compare=False)
+    """of the first task's numbers, uint8 or float32, and object of texts; later numbers may be of either"""
 
     @classmethod
     def of(cls, x: np.ndarray) -> InputForm:
+        if x.dtype == object:
+            return cls("texts", (), x.dtype.name)
         if x.ndim == 2:
-            return cls("table", (x.shape[1],))
+            return cls("table", (x.shape[1],), x.dtype.name)
         if x.ndim == 3:
-            return cls("grey", (1, *x.shape[1:]))
+            return cls("grey", (1, *x.shape[1:]), x.dtype.name)
         if x.ndim == 4 and x.shape[3] in CHANNELS and (x.shape[1] not in CHANNELS or x.shape[1] > x.shape[3]):
-            return cls("channels last", (x.shape[3], x.shape[1], x.shape[2]))
+            return cls("channels last", (x.shape[3], x.shape[1], x.shape[2]), x.dtype.name)
         if x.ndim == 4 and x.shape[1] in CHANNELS:
-            return cls("channels first", x.shape[1:])
+            return cls("channels first", x.shape[1:], x.dtype.name)
         raise InputError(
             f"X has the shape {x.shape}: give a table (samples x numbers), grey images (samples x height x width) "
             "or images of 1, 3 or 4 channels, the channels first or last."
         )
 
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The shape of a sample as users give it."""
+        if self.layout == "channels last":
+            return (*self.shape[1:], self.shape[0])
+        return self.shape[1:] if self.layout == "grey" else self.shape
+
     def arrange(self, x: np.ndarray) -> np.ndarray:
         """x as samples × shape, if it looks like the first task's inputs."""
+        if (x.dtype == object) != (self.layout == "texts"):
+            found = ("numbers", "texts") if self.layout == "texts" else ("texts", "numbers")
+            raise InputError(f"X holds {found[0]}, but the first task had {found[1]}: give the same kind of inputs.")
         found = x[:, None] if self.layout == "grey" and x.ndim == 3 else x
         if self.layout == "channels last" and x.ndim == 4:
             found = x.transpose(0, 3, 1, 2)
@@ -57,8 +71,14 @@ class InputForm:
 
 
 def check_inputs(x: Any) -> np.ndarray:
-    """x as an array of uint8, or of finite float32 numbers."""
+    """x as an array of uint8, or of finite float32 numbers, or of texts (the only ones that are objects)."""
+    if isinstance(x, str):
+        raise InputError("X is a single text: give a list of texts, [text] for one.")
+    if isinstance(x, list | tuple) and any(isinstance(value, str) for value in x):
+        return _texts(x)  # NumPy would make texts of numbers beside them
     array = _as_array(x, "X")
+    if array.ndim == 1 and any(isinstance(value, str) for value in array.tolist()):
+        return _texts(array.tolist())
     if array.dtype.kind == "c":
         raise InputError("Complex data not supported: give X as real numbers, say np.abs(X).")
     if array.dtype.kind in "mMV":
@@ -83,6 +103,18 @@ def check_inputs(x: Any) -> np.ndarray:
     if not np.isfinite(array).all():
         raise InputError("X contains NaN or infinity: remove or fill those values first.")
     return array
+
+
+def _texts(values: Sequence[Any]) -> np.ndarray:
+    """One string a sample, none of them blank."""
+    texts = np.empty(len(values), dtype=object)
+    for index, text in enumerate(values):
+        if not isinstance(text, str):
+            raise InputError(f"X holds texts, but sample {index} is {text!r}: give a string for each sample.")
+        if not text.strip():
+            raise InputError(f"X holds an empty text, sample {index}: leave out samples without text.")
+        texts[index] = str(text)
+    return texts
 
 
 def check_labels(y: Any, samples: int | None) -> np.ndarray:

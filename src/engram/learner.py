@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import operator
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,10 +26,11 @@ from engram.lesson import Lesson, State, Watch
 from engram.methods.analytic import AnalyticMethod
 from engram.methods.base import Method
 from engram.methods.registry import Start, start_method
-from engram.networks.frozen import frozen_copy
+from engram.networks.frozen import own_copy
 from engram.randomness import generator, isolated
 from engram.recipes import Recipe, as_recipe
-from engram.settings import Precision
+from engram.settings import Precision, TextSettings
+from engram.text.encoder import TextEncoder
 
 LARGEST_SCORES = 1 << 24
 """scores that are worked on at a time where only the best of each sample is asked for"""
@@ -48,9 +50,12 @@ class Learner(ClassifierMixin, BaseEstimator):
     seed : of the weights and of everything random in training.
     precision : "float32", "bfloat16", or "auto" for the faster one on this machine.
     device : "cpu", "cuda", or "auto".
-    network : a module of your own whose outputs are the features, for the recipes analytic, lda and ncm. A copy of it
-        is used, in evaluation mode, and never trained. It gets inputs as they are, as float32, images as samples x
-        channels x height x width; files hold no code, so `load` must be given it again.
+    network : a module of your own whose outputs are the features. A copy of it is used: in evaluation mode and never
+        trained by the recipes analytic, lda and ncm; trained by the others, but for parameters that need no gradient
+        and batch norms. It gets inputs as they are, as float32, images as samples x channels x height x width; files
+        hold no code, so `load` must be given it again.
+    embeddings : for texts, a file of word vectors in the text format of word2vec or GloVe, or a folder with several, of
+        which the one is taken that knows most of the first task's words. None looks in the data folder's `embeddings`.
     """
 
     classes_: np.ndarray
@@ -64,6 +69,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         precision: Precision = "auto",
         device: str = "auto",
         network: nn.Module | None = None,
+        embeddings: str | None = None,
     ) -> None:
         self.recipe = recipe
         self.epochs = epochs
@@ -71,6 +77,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         self.precision: Precision = precision
         self.device = device
         self.network = network
+        self.embeddings = embeddings
 
     def fit(self, X: Any, y: Any) -> Self:
         """Forget everything, then learn this as the first task."""
@@ -94,11 +101,12 @@ class Learner(ClassifierMixin, BaseEstimator):
         labels = check_labels(y, len(x))
         with self._all_or_nothing():
             if not hasattr(self, "method_"):
-                self._start(InputForm.of(x), ClassTable(() if classes is None else check_classes(classes)))
+                table = ClassTable(() if classes is None else check_classes(classes))
+                self._start(InputForm.of(x), table, partial(TextEncoder.fit, x, self.embeddings))
             elif classes is not None and set(check_classes(classes)) != set(self.table_.columns):
                 raise InputError("classes differs from that of the first call: leave it out after the first call.")
-            rows = self.form_.arrange(x)
-            self._go_on_or_begin(x, labels)
+            rows = self._rows(x)
+            self._go_on_or_begin(rows if self.texts_ else x, labels)
             self._set_table(self.table_.admit(labels))
             columns = torch.tensor(self.table_.encode(labels), device=self.device_)
             inputs = torch.tensor(rows, device=self.device_)
@@ -161,6 +169,19 @@ class Learner(ClassifierMixin, BaseEstimator):
             raise InputError(f"Recipe {self.recipe_.name!r} trains no network, so that there is no encoder to take.")
         return encoder
 
+    def exportable(self) -> nn.Module:
+        """A copy of what gives raw inputs their scores, in plain operations: see `engram.export`."""
+        self._check_known()
+        if self.texts_ is not None:
+            raise InputError("Models of text cannot be exported: to split texts into words takes more than numbers.")
+        module = self.method_.exportable()
+        if module is None:
+            raise InputError(
+                f"Recipe {self.recipe_.name!r} cannot be exported: the closed form and recipes that train one network "
+                "by gradient can."
+            )
+        return module
+
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each sample, among the classes learnt so far."""
         x = self._tensor(X)
@@ -195,8 +216,15 @@ class Learner(ClassifierMixin, BaseEstimator):
         They are for people to look at: black and white are the darkest and lightest values of the first task.
         """
         columns = self._learnt_columns(y)
-        images = self.method_.images(columns, generator(self.seed_, "generate"))
+        images = None if self.texts_ is not None else self._generated(columns)
         return None if images is None else (255 * images).round().to(torch.uint8).cpu().numpy()
+
+    def texts(self, count: int) -> list[str] | None:
+        """Generated texts of old classes, as many, for recipes that generate texts; None for others."""
+        columns = self._learnt_columns(np.resize(self.table_.seen, count))
+        if self.texts_ is None or (numbers := self._generated(columns)) is None:
+            return None
+        return self.texts_.decode(numbers.cpu().numpy())
 
     def measures(self) -> dict[str, Any]:
         """What the ingredients have measured of the task just learnt; empty after `load`."""
@@ -255,19 +283,24 @@ class Learner(ClassifierMixin, BaseEstimator):
             "settings": self.recipe_.settings(),
             "order": list(self.recipe_.ingredients),
             "parameters": {"seed": self.seed_, "precision": self.precision},
-            "form": {"layout": self.form_.layout, "shape": list(self.form_.shape)},
+            "form": {"layout": self.form_.layout, "shape": list(self.form_.shape), "kind": self.form_.kind},
             "classes": self.table_.state(),
             "tasks": self.tasks_,
             "under_way": self.under_way_,
             "notes": self.notes_,
         }
+        if self.texts_ is not None:
+            own = self.texts_.state()
+            state.put("text", own.tensors)
+            state.meta["text"] = own.meta
         return state
 
     def restore(self, state: State) -> None:
         """Take on a state; a task that was under way goes on with the next `learn` of the same data."""
         meta = state.meta
-        form = InputForm(meta["form"]["layout"], tuple(meta["form"]["shape"]))
-        self._start(form, ClassTable.from_state(meta["classes"]))
+        form = InputForm(meta["form"]["layout"], tuple(meta["form"]["shape"]), meta["form"].get("kind", "float32"))
+        texts = State(state.take("text"), meta.get("text", {}))
+        self._start(form, ClassTable.from_state(meta["classes"]), partial(TextEncoder.from_state, texts))
         self.tasks_, self.under_way_ = meta["tasks"], meta["under_way"]
         self.notes_ = copy.deepcopy(meta.get("notes", {}))
         with isolated(self.device_):
@@ -305,7 +338,9 @@ class Learner(ClassifierMixin, BaseEstimator):
                 self._revive(method)
             raise
 
-    def _start(self, form: InputForm, table: ClassTable) -> None:
+    def _start(
+        self, form: InputForm, table: ClassTable, encoder: Callable[[TextSettings, torch.device], TextEncoder]
+    ) -> None:
         chosen = as_recipe(self.recipe)
         if self.epochs is not None and "training" not in chosen.own:
             raise InputError(f"Recipe {chosen.name!r} has no epochs to set: leave epochs out.")
@@ -313,7 +348,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             raise InputError(f"network must be a torch.nn.Module, not {self.network!r}.")
         if self.epochs is not None:
             chosen = chosen.changed({"training": {"epochs": self.epochs}})
-        self.recipe_ = chosen
+        self.recipe_ = chosen.settled(form.layout == "texts")
         self.seed_ = _check_seed(self.seed)
         self.form_ = form
         self._set_table(table)
@@ -323,7 +358,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         """plain data that is kept in the file, such as how the command line reads inputs"""
         self.device_ = resolve_device(self.device)
         self.precision_ = resolve_precision(self.precision, self.device_, form.shape)
-        self.network_ = None if self.network is None else frozen_copy(self.network, self.device_)
+        self.network_ = None if self.network is None else own_copy(self.network, self.device_)
+        self.texts_ = None if form.layout != "texts" else encoder(self._text_settings(), self.device_)
         self.method_ = self._new_method()
         self.n_features_in_ = int(np.prod(form.shape))
 
@@ -337,8 +373,14 @@ class Learner(ClassifierMixin, BaseEstimator):
                 self.device_,
                 self.precision_ == "bfloat16",
                 self.network_,
+                self.texts_,
             )
         )
+
+    def _text_settings(self) -> TextSettings:
+        if self.recipe_.text is None:
+            raise InputError(f"Recipe {self.recipe_.name!r} generates images, and these are texts: choose another.")
+        return self.recipe_.text
 
     def _closed_form(self, wish: str) -> AnalyticMethod:
         self._check_fitted()
@@ -354,7 +396,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def _forget_samples(self, method: AnalyticMethod, x: np.ndarray, y: Any) -> None:
         labels = check_labels(y, len(x))
         self._check_learnt(np.unique(labels).tolist())
-        inputs = torch.tensor(self.form_.arrange(x), device=self.device_)
+        inputs = torch.tensor(self._rows(x), device=self.device_)
         method.forget(inputs, torch.tensor(self.table_.encode(labels), device=self.device_))
 
     def _forget_classes(self, method: AnalyticMethod, labels: list[Any], keep_products: bool) -> None:
@@ -383,11 +425,13 @@ class Learner(ClassifierMixin, BaseEstimator):
         return self._scores_of(self._tensor(X))
 
     def _scores_of(self, x: Tensor) -> np.ndarray:
-        if not self.table_.seen:
-            raise NotFittedError("This Learner knows no class now: let it learn some first.")
+        self._check_known()
         scores = self.method_.scores(x).double().cpu().numpy()[:, self.table_.sorted_columns()]
         scores[:, self.table_.unseen()] = -np.inf
         return scores
+
+    def _generated(self, columns: Tensor) -> Tensor | None:
+        return self.method_.images(columns, generator(self.seed_, "generate"))
 
     def _learnt_columns(self, y: Any) -> Tensor:
         self._check_fitted()
@@ -402,7 +446,17 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _tensor(self, X: Any) -> Tensor:
         self._check_fitted()
-        return torch.tensor(self.form_.arrange(check_inputs(X)), device=self.device_)
+        return torch.tensor(self._rows(check_inputs(X)), device=self.device_)
+
+    def _rows(self, x: np.ndarray) -> np.ndarray:
+        """Checked inputs as the method takes them: texts as rows of numbers."""
+        arranged = self.form_.arrange(x)
+        return arranged if self.texts_ is None else self.texts_.encode(arranged)
+
+    def _check_known(self) -> None:
+        self._check_fitted()
+        if not self.table_.seen:
+            raise NotFittedError("This Learner knows no class now: let it learn some first.")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "method_"):

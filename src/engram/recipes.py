@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engram.data.sets import SetInfo
 from engram.errors import InputError
 from engram.settings import (
     AnalyticSettings,
@@ -28,18 +29,23 @@ from engram.settings import (
     OWMSettings,
     PGMASettings,
     RotationSettings,
+    TextSettings,
     TrainingSettings,
 )
 
-_TRAINED: dict[str, type] = {"training": TrainingSettings, "network": NetworkSettings}
+_TRAINED: dict[str, type] = {"training": TrainingSettings, "network": NetworkSettings, "text": TextSettings}
 METHOD_SETTINGS: dict[str, dict[str, type]] = {
     "gradient": _TRAINED,
     "joint": _TRAINED,
-    "analytic": {"analytic": AnalyticSettings, "head": HeadSettings},
+    "analytic": {"analytic": AnalyticSettings, "head": HeadSettings, "text": TextSettings},
     "dgm": {"dgm": DGMSettings},
     "pgma": {**_TRAINED, "pgma": PGMASettings},
 }
 """Each method's own groups of settings; `engram.methods.registry` has the methods themselves."""
+
+
+EPOCHS, TEXT_EPOCHS = 25, 5
+"""passes over each task's data where the settings leave them open"""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,11 @@ class Recipe:
     def network(self) -> NetworkSettings:
         """Of a method that trains by gradient; others have none."""
         return self.own["network"]
+
+    @property
+    def text(self) -> TextSettings | None:
+        """None where the method learns no texts."""
+        return self.own.get("text")
 
     @property
     def epochs(self) -> int | None:
@@ -115,6 +126,21 @@ class Recipe:
                     raise InputError(f"Settings {name!r} have no {key!r}; they have {', '.join(known)}.")
             new[name] = dataclasses.replace(new[name], **values)
         return self.with_groups(new)
+
+    def settled(self, texts: bool) -> Recipe:
+        """A copy with the epochs that are usual for texts, or for anything else, where they were left open."""
+        if "training" not in self.own or self.training.epochs is not None:
+            return self
+        return self.changed({"training": {"epochs": TEXT_EPOCHS if texts else EPOCHS}})
+
+    def for_set(self, info: SetInfo) -> Recipe:
+        """A copy with the paper's sizes for this set, where they were left open."""
+        recipe = self.settled(info.texts)
+        if "network" in self.own and not self.network.width:
+            recipe = recipe.changed({"network": {"width": info.width}})
+        if "network" in self.own and self.text is not None and info.filters and not self.text.filters:
+            recipe = recipe.changed({"text": {"filters": info.filters}})
+        return recipe
 
     def reordered(self, order: Sequence[str]) -> Recipe:
         """A copy whose ingredients make their edits in this order."""
@@ -173,12 +199,12 @@ _TABLE = [
     ),
     Recipe(
         "gir",
-        "generative input replay (MeRGAN, Wu et al. 2018): generated images of old classes (images only)",
+        "generative input replay: generated images (MeRGAN) or texts (SeqGAN) of old classes",
         {"replay": InputReplaySettings()},
     ),
     Recipe(
         "owm+gir",
-        "OWM, and generated images of old classes for the whole network (images only)",
+        "OWM, and generated images or texts of old classes for the whole network",
         {"owm": OWMSettings(), "replay": InputReplaySettings()},
     ),
     Recipe("ewc", "elastic weight consolidation (Kirkpatrick et al. 2017)", {"ewc": EWCSettings()}),

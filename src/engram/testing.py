@@ -1,7 +1,7 @@
 """The conformance suite: every promise of Engram, tried on a recipe. Yours too: check_recipe(my_recipe).
 
 With pytest: @pytest.mark.parametrize("check", CHECKS.values(), ids=list(CHECKS)), then check(recipe) or, where
-`inputs_of(recipe)` has them, check(recipe, "tables").
+`inputs_of(recipe)` has them, check(recipe, "tables") and check(recipe, "texts").
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ConformanceError(AssertionError):
 
 
 class Check(Protocol):
-    """Tries one promise on one recipe, with images or with tables."""
+    """Tries one promise on one recipe, with images, with tables or with texts."""
 
     def __call__(self, recipe: Recipe, inputs: Inputs = "images") -> None: ...
 
@@ -51,7 +51,7 @@ def check_recipe(name_or_recipe: str | Recipe) -> None:
     recipe = as_recipe(name_or_recipe)
     kinds = inputs_of(recipe)
     if not kinds:
-        raise ConformanceError(recipe.name, "it learns images or tables", "it refuses both")
+        raise ConformanceError(recipe.name, "it learns images, tables or texts", "it refuses all")
     for inputs in kinds:
         for check in CHECKS.values():
             check(recipe, inputs)
@@ -60,7 +60,7 @@ def check_recipe(name_or_recipe: str | Recipe) -> None:
 def inputs_of(recipe: Recipe) -> list[Inputs]:
     """The kinds of inputs that a recipe can learn: some are for images only, and say so by an InputError."""
     accepted: list[Inputs] = []
-    for inputs in ("images", "tables"):
+    for inputs in ("images", "tables", "texts"):
         trial = Trial.of(recipe, inputs)
         try:
             trial.learnt([trial.task(0, 1)])

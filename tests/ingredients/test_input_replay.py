@@ -94,7 +94,9 @@ def test_with_owm_the_replayed_gradient_is_projected_with_the_rest() -> None:
 
 
 def test_tables_are_refused_in_one_sentence() -> None:
-    with pytest.raises(InputError, match=r"generates images, and these are tables: choose a recipe without 'gir'\.$"):
+    with pytest.raises(
+        InputError, match=r"generates images or texts, and these are none: choose a recipe without 'gir'\.$"
+    ):
         table_method(InputReplay(InputReplaySettings(**TINY))).learn(table_lesson(), Watch())
 
 

@@ -109,7 +109,7 @@ def test_prediction_uses_the_mean_of_the_features_of_four_turns() -> None:
 
 @pytest.mark.parametrize(
     ("x", "wanted"),
-    [(torch.zeros(6, 1, 8, 9), "needs square images, not 8 x 9 pixels"), (torch.zeros(6, 5), "these are tables")],
+    [(torch.zeros(6, 1, 8, 9), "needs square images, not 8 x 9 pixels"), (torch.zeros(6, 5), "these are none")],
 )
 def test_what_cannot_be_turned_is_refused_in_one_sentence(x: Tensor, wanted: str) -> None:
     with pytest.raises(InputError, match=wanted):

@@ -340,7 +340,7 @@ def test_a_trained_network_lends_its_features() -> None:
     ("parameters", "sentence"),
     [
         ({"network": "resnet"}, "network must be a torch.nn.Module, not 'resnet'"),
-        ({"recipe": "owm", "network": nn.Flatten()}, "'owm' has a network of its own"),
+        ({"recipe": "dgm", "network": nn.Flatten()}, "leave `network` out"),
         ({"epochs": 3}, "'analytic' has no epochs to set: leave epochs out"),
     ],
 )

@@ -137,10 +137,48 @@ class ForgetCommand:
         forget(self)
 
 
+@dataclass(frozen=True)
+class ExportCommand:
+    """Write a model for other programs, as ONNX or for torch.export: from raw inputs to probabilities."""
+
+    model: Model
+    """the model's file"""
+    out: Annotated[Positional[str], arg(metavar="FILE.onnx|FILE.pt2")]
+    """file to write; its ending says in which format"""
+
+    def __call__(self) -> None:
+        from engram.commands.export import export_model
+
+        export_model(self)
+
+
+@dataclass(frozen=True)
+class ServeCommand:
+    """Predict and learn over HTTP, with a page to drop images on; learning needs a token."""
+
+    model: Model
+    """the model's file; what is learnt is written to it"""
+    host: str = "127.0.0.1"
+    """address to listen at: this machine alone unless another is given"""
+    port: int = 8000
+    """port to listen at; 0 takes a free one"""
+    max_mb: float = 20.0
+    """largest request, in millions of bytes"""
+    device: Device = "auto"
+    """where to compute"""
+
+    def __call__(self) -> None:
+        from engram.commands.serve import serve
+
+        serve(self)
+
+
 COMMANDS = [
     (LearnCommand, "learn", LearnCommand.__doc__),
     (PredictCommand, "predict", PredictCommand.__doc__),
     (EvaluateCommand, "evaluate", EvaluateCommand.__doc__),
     (ShowCommand, "show", ShowCommand.__doc__),
     (ForgetCommand, "forget", ForgetCommand.__doc__),
+    (ExportCommand, "export", ExportCommand.__doc__),
+    (ServeCommand, "serve", ServeCommand.__doc__),
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -46,8 +46,8 @@ class ImageForm:
             raise InputError(f"--image-size must be two sides of {LEAST_SIDE} to {MOST_SIDE} pixels, not {size}.")
         return cls(*size, colour)
 
-    def read(self, path: Path) -> np.ndarray:
-        """height x width, or height x width x 3, as uint8."""
+    def read(self, path: Path | BinaryIO) -> np.ndarray:
+        """Of a file or its content: height x width, or height x width x 3, as uint8."""
         try:
             with warnings.catch_warnings(), Image.open(path) as image:
                 warnings.simplefilter("ignore")  # of what is odd in a file and harmless
@@ -155,7 +155,7 @@ def _without_transparency(image: Image.Image) -> Image.Image:
     return white
 
 
-def _without_path(error: Exception, path: Path) -> str:
+def _without_path(error: Exception, path: Path | BinaryIO) -> str:
     if isinstance(error, Image.UnidentifiedImageError):
         return "pillow knows no such format, or it is damaged or empty"
     return str(error).replace(str(path), "it").rstrip(".") or type(error).__name__

@@ -26,9 +26,11 @@ class Source:
 
 @dataclass(frozen=True)
 class SetInfo:
-    """One data set: `folder` holds its files in the official layout; a set without sources is built in.
+    """One data set: `folder` holds its files in the official layout; a set without files is built in.
 
-    `width` multiplies the filters of the paper's CNN, and `test` counts the validation part too.
+    `width` multiplies the filters of the paper's CNN, and `test` counts the validation part too. Of texts `shape` says
+    how long they are as a rule (1, 1, words or characters), `filters` is the number in the paper's text CNN, and where
+    they come in a second layout, `otherwise` describes it.
     """
 
     name: str
@@ -45,10 +47,17 @@ class SetInfo:
     sources: tuple[Source, ...] = ()
     tasks: int = 5
     width: int = 1
+    texts: bool = False
+    filters: int = 0
+    otherwise: "SetInfo | None" = None
 
     @property
     def built_in(self) -> bool:
-        return not self.sources
+        return not self.files
+
+    @property
+    def layouts(self) -> "tuple[SetInfo, ...]":
+        return (self,) if self.otherwise is None else (self, self.otherwise)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -63,6 +72,22 @@ class SetInfo:
 _CIFAR_LICENCE = "none stated; the authors ask to cite Krizhevsky, Learning Multiple Layers of Features, 2009"
 _CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
 _SVHN_URL = "http://ufldl.stanford.edu/housenumbers/"
+
+_TITLES = SetInfo(
+    name="thucnews",
+    about="titles of Chinese news in 10 classes",
+    licence="none stated; from THUCNews (Tsinghua NLP, free for research)",
+    shape=(1, 1, 19),
+    classes=10,
+    train=180_000,
+    test=20_000,
+    folder="THUCNews-titles",
+    train_files=("train.txt",),
+    test_files=("dev.txt", "test.txt"),
+    names_file="class.txt",
+    texts=True,
+    filters=1024,
+)
 
 _ALL = (
     SetInfo(
@@ -138,6 +163,46 @@ _ALL = (
                 64_275_384,
             ),
         ),
+    ),
+    SetInfo(
+        name="docstrings",
+        about="what ten installed Python packages say of their functions: English texts that need no download",
+        licence="those of the packages (BSD, PSF-like and HPND)",
+        shape=(1, 1, 60),
+        classes=10,
+        train=800,
+        test=400,
+        texts=True,
+    ),
+    SetInfo(
+        name="thucnews",
+        about="Chinese news in 10 classes: the articles of cnews, or titles",
+        licence="none stated; THUCNews (Tsinghua NLP) is free for research",
+        shape=(1, 1, 80),
+        classes=10,
+        train=50_000,
+        test=15_000,
+        folder="cnews",
+        train_files=("cnews.train.txt",),
+        test_files=("cnews.val.txt", "cnews.test.txt"),
+        texts=True,
+        filters=1024,
+        otherwise=_TITLES,
+    ),
+    SetInfo(
+        name="dbpedia",
+        about="first lines of Wikipedia's articles on 14 kinds of things, in English",
+        licence="CC BY-SA 3.0 and GFDL (DBPedia; Zhang et al., Character-level Convolutional Networks, 2015)",
+        shape=(1, 1, 40),
+        classes=14,
+        train=560_000,
+        test=70_000,
+        folder="dbpedia_csv",
+        train_files=("train.csv",),
+        test_files=("test.csv",),
+        names_file="classes.txt",
+        texts=True,
+        filters=200,
     ),
 )
 

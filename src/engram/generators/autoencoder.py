@@ -9,7 +9,7 @@ LEAST_VARIANCE = 1e-4
 
 
 class AutoEncoder(nn.Module):
-    """features → width → a description, spread like a standard normal; and back to features, never negative.
+    """features → width → a description, spread like a standard normal; and back to features.
 
     What it makes is drawn by class: from the normal distribution that the descriptions of the class have.
     """
@@ -17,9 +17,10 @@ class AutoEncoder(nn.Module):
     centres: Tensor
     roots: Tensor
 
-    def __init__(self, features: int, width: int, latent: int) -> None:
+    def __init__(self, features: int, width: int, latent: int, signed: bool = False) -> None:
         super().__init__()
         self.latent = latent
+        self.signed = signed
         self.register_buffer("centres", torch.zeros(0, latent))
         self.register_buffer("roots", torch.zeros(0, latent, latent))
         self.encoder = nn.Sequential(nn.Linear(features, width), nn.ReLU(), nn.Linear(width, latent))
@@ -46,11 +47,15 @@ class AutoEncoder(nn.Module):
             setattr(self, name, torch.cat([old, old.new_zeros(max(0, classes - len(old)), *old.shape[1:])]))
 
     def sample(self, columns: Tensor) -> Tensor:
-        """Features of these classes; cut off at 0 here alone: a unit that is cut off in training learns nothing."""
+        """Features of these classes; never negative where the features are not.
+
+        They are cut off at 0 here alone: a unit that is cut off in training learns nothing.
+        """
         noise = torch.randn(len(columns), self.latent, 1, device=columns.device)
         described = self.centres[columns] + (self.roots[columns] @ noise)[:, :, 0]
         with torch.no_grad():
-            return self.decoder(described).relu()
+            made = self.decoder(described)
+        return made if self.signed else made.relu()
 
 
 def discrepancy(x: Tensor, y: Tensor) -> Tensor:

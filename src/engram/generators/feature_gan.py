@@ -11,10 +11,11 @@ from engram.settings import ReplaySettings
 
 
 class FeatureGenerator(Growing):
-    """[noise ; class] → width → width → features; never negative, as the features are."""
+    """[noise ; class] → width → width → features; never negative where the features are not."""
 
-    def __init__(self, settings: ReplaySettings, features: int) -> None:
+    def __init__(self, settings: ReplaySettings, features: int, signed: bool = False) -> None:
         super().__init__()
+        self.signed = signed
         width = settings.generator_width
         self.enter = nn.Linear(settings.noise, width)
         self.classes = nn.Parameter(torch.empty(0, width))
@@ -23,7 +24,8 @@ class FeatureGenerator(Growing):
 
     def forward(self, noise: Tensor, columns: Tensor) -> Tensor:
         first = F.leaky_relu(self.enter(noise) + self.classes[columns], LEAK)
-        return self.leave(F.leaky_relu(self.middle(first), LEAK)).relu()
+        made = self.leave(F.leaky_relu(self.middle(first), LEAK))
+        return made if self.signed else made.relu()
 
     def grow(self, classes: int) -> None:
         # as far apart as the noise spreads what it is added to, or the classes would be lost in it at first
@@ -62,8 +64,15 @@ class FeatureCritic(Growing):
 class FeatureGAN(ConditionalGAN):
     """Learns the features of class after class; those of earlier classes it learns from its former self."""
 
-    def __init__(self, settings: ReplaySettings, features: int, device: torch.device, low_precision: bool) -> None:
-        networks = FeatureGenerator(settings, features), FeatureCritic(settings, features)
+    def __init__(
+        self,
+        settings: ReplaySettings,
+        features: int,
+        device: torch.device,
+        low_precision: bool,
+        signed: bool = False,
+    ) -> None:
+        networks = FeatureGenerator(settings, features, signed), FeatureCritic(settings, features)
         super().__init__(settings, *networks, device, low_precision)
 
     def standardise(self, samples: Tensor) -> None:

@@ -120,5 +120,5 @@ class Ingredient:
         return None
 
     def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
-        """Generated images of these classes with values from 0 to 1, from an ingredient that has some."""
+        """Generated images of these classes with values from 0 to 1, or texts, from an ingredient that has some."""
         return None

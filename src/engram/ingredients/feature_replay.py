@@ -39,8 +39,8 @@ class FeatureReplay(Ingredient):
 
     def attach(self, host: Host) -> None:
         self.host = host
-        features = host.network.head.in_features
-        self.gan = FeatureGAN(self.settings, features, host.device, host.low_precision)
+        features, signed = host.network.head.in_features, host.network.own
+        self.gan = FeatureGAN(self.settings, features, host.device, host.low_precision, signed)
         self.old_head = torch.empty(0, features, device=host.device)
 
     def begin_task(self, lesson: Lesson) -> None:

@@ -10,8 +10,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from engram.errors import InputError
 from engram.ingredients.base import Host, Ingredient, Step
 from engram.lesson import Lesson, State
+from engram.networks.own import frozen
 from engram.owm import OWM
 from engram.patches import input_rows
 from engram.projection import Projector
@@ -29,7 +31,9 @@ class GPM(Ingredient):
         before = host.ingredients[: host.ingredients.index(self)]
         lazy = all(other.only_adds or type(other).edit_gradients is Ingredient.edit_gradients for other in before)
         # with task_end, `project` absorbs nothing: what is closed is for `end_task` to say
-        self.projection = OWM(host.network, OWMSettings(refresh="task_end"), lazy=lazy)
+        self.projection = OWM(host.network, OWMSettings(refresh="task_end"), skip=frozen(host.network), lazy=lazy)
+        if grouped := [name for name, layer in self.projection.layers.items() if len(layer.projectors) > 1]:
+            raise InputError(f"GPM has no projection for groups, as in {grouped[0]}: choose 'owm' for this network.")
 
     def edit_gradients(self, step: Step) -> None:
         self.projection.project()

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from engram.errors import InputError
 from engram.ingredients.base import Host, Ingredient, Step
 from engram.lesson import Lesson, State
+from engram.networks.own import frozen
 from engram.patches import input_rows
 from engram.randomness import generator
 from engram.settings import EWCSettings, ImportanceSettings, MASSettings
@@ -133,13 +134,16 @@ def gradient_powers(
     def note(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
         return lambda module, inputs, output: passes.append((name, module, inputs[0].detach(), output))
 
-    layers = [(name, module) for name, module in network.named_modules() if isinstance(module, MEASURED)]
+    fixed = set(frozen(network))
+    layers = [(n, m) for n, m in network.named_modules() if isinstance(m, MEASURED) and n not in fixed]
     handles = [module.register_forward_hook(note(name)) for name, module in layers]
     try:
         total = objective(network(x))
     finally:
         for handle in handles:
             handle.remove()
+    if len({name for name, *_ in passes}) < len(passes):
+        raise InputError("The importance of weights is not known for a layer that is used twice: choose 'owm'.")
     deltas = torch.autograd.grad(total, [output for *_, output in passes])
     found: dict[str, Tensor] = {}
     for (name, module, inputs, _), delta in zip(passes, deltas, strict=True):
@@ -165,7 +169,7 @@ def _layer_powers(module: nn.Module, x: Tensor, delta: Tensor, power: int) -> di
 def _check_measurable(network: nn.Module) -> None:
     for name, module in network.named_modules():
         strange = not isinstance(module, MEASURED) or (not isinstance(module, nn.Linear) and module.groups > 1)
-        if strange and any(True for _ in module.parameters(recurse=False)):
+        if strange and any(p.requires_grad for p in module.parameters(recurse=False)):
             raise InputError(
                 f"The importance of weights is known for plain linear and convolutional layers, not for {name} "
                 f"({type(module).__name__}): choose a recipe without 'ewc' and 'mas'."

@@ -6,6 +6,7 @@ import torch
 
 from engram.ingredients.base import Host, Ingredient, Step
 from engram.lesson import Lesson, State
+from engram.networks.own import frozen
 from engram.owm import OWM
 from engram.settings import OWMSettings
 
@@ -21,7 +22,8 @@ class OWMIngredient(Ingredient):
         before = host.ingredients[: host.ingredients.index(self)]
         # gradients that are formed by the projection itself can be added to by those that come before it, no more
         lazy = all(other.only_adds or type(other).edit_gradients is Ingredient.edit_gradients for other in before)
-        skip = ["head"] if self.settings.head == "free" else []
+        free = ["head"] if self.settings.head == "free" else []
+        skip = [*free, *frozen(host.network)]
         self.owm = OWM(host.network, self.settings, skip=skip, lazy=lazy, average=host.average)
 
     def edit_gradients(self, step: Step) -> None:

@@ -42,7 +42,7 @@ class Rotation(Ingredient):
     def begin_task(self, lesson: Lesson) -> None:
         shape = tuple(lesson.x.shape[1:])
         if len(shape) != 3:
-            raise InputError("The rotation task turns images, and these are tables: choose a recipe without 'ssl'.")
+            raise InputError("The rotation task turns images, and these are none: choose a recipe without 'ssl'.")
         if shape[1] != shape[2]:
             raise InputError(
                 f"The rotation task needs square images, not {shape[1]} x {shape[2]} pixels: "
@@ -51,7 +51,7 @@ class Rotation(Ingredient):
 
     def batch(self, x: Tensor, y: Tensor, step: Step) -> tuple[Tensor, Tensor]:
         random = generator(self.host.seed, step.task, "rotation", step.epoch, step.index)
-        self.quarters = torch.randint(TURNS, (), generator=random).tolist()
+        self.quarters = int(torch.randint(TURNS, (), generator=random).item())
         return turned(x, self.quarters), y
 
     def loss(self, loss: Tensor, batch: Batch, step: Step) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -17,11 +17,13 @@ from engram.closed_form.triangles import BLOCK
 from engram.distributed import world
 from engram.errors import EngramError, InputError
 from engram.lesson import Lesson, Position, State, Watch
-from engram.networks.frozen import FrozenFeatures
+from engram.networks.frozen import FrozenFeatures, check_given
 from engram.networks.patches import PatchFeatures
 from engram.networks.random_features import RandomFeatures
+from engram.networks.text_features import TextFeatures
 from engram.randomness import generator
 from engram.settings import AnalyticSettings, HeadSettings
+from engram.text.encoder import TextEncoder
 
 FIT_ROWS = 2048
 """of the first task, from which the features are made"""
@@ -32,6 +34,8 @@ class FeatureMap(Protocol):
     """Features of raw inputs, a row a sample; fixed."""
 
     def __call__(self, x: Tensor) -> Tensor: ...
+
+    def plain(self) -> Callable[[Tensor], Tensor]: ...
 
 
 class AnalyticMethod:
@@ -45,6 +49,7 @@ class AnalyticMethod:
         device: torch.device,
         low_precision: bool,
         network: torch.nn.Module | None = None,
+        texts: TextEncoder | None = None,
     ) -> None:
         self.settings = settings
         self.head_settings = head
@@ -52,6 +57,7 @@ class AnalyticMethod:
         self.device = device
         self.low_precision = low_precision
         self.frozen = None if network is None else FrozenFeatures(network, device, low_precision)
+        self.texts = texts
         self.map: FeatureMap | None = None
         self.done = 0
         """rows of the task under way that are in the sums"""
@@ -98,6 +104,8 @@ class AnalyticMethod:
         random = generator(self.seed, "features")
         if self.frozen is not None:
             self.map = self.frozen
+        elif self.texts is not None:
+            self.map = TextFeatures.make(self.texts, self.settings, random)
         elif x.ndim == 4:
             self.map = PatchFeatures.fit(sample, self.settings, random, self.low_precision)
         else:
@@ -189,6 +197,9 @@ class AnalyticMethod:
     def encoder(self) -> torch.nn.Module | None:
         return None
 
+    def exportable(self) -> torch.nn.Module | None:
+        return ClosedFormScores(self)
+
     def traces(self) -> dict[str, float]:
         return {}
 
@@ -245,7 +256,7 @@ class AnalyticMethod:
         return state
 
     def _feature_state(self) -> State:
-        if isinstance(self.map, PatchFeatures | RandomFeatures):
+        if isinstance(self.map, PatchFeatures | RandomFeatures | TextFeatures):
             state = self.map.state()
         else:
             assert self.frozen is not None
@@ -262,15 +273,31 @@ class AnalyticMethod:
         self.shift, self.scale = (features.tensors.pop(name).clone() for name in ("feature_shift", "feature_scale"))
         if "network" in features.meta or self.frozen is not None:
             self.map = self._same_network(features.meta.get("network"))
+        elif self.texts is not None:
+            self.map = TextFeatures.from_state(features, self.texts)
         else:
             self.map = (PatchFeatures if "layers" in features.meta else RandomFeatures).from_state(features)
         self.sums = Sums.from_state(State(state.take("sums"), state.meta["sums"]))
 
     def _same_network(self, wanted: str | None) -> FeatureMap:
-        if wanted is None:
-            raise InputError("It was learnt without a network of the user's own: leave `network` out.")
-        if self.frozen is None:
-            raise InputError("It was learnt with a network of the user's own: give it again, as `network`.")
+        check_given(wanted is not None, self.frozen is not None)
+        assert self.frozen is not None
         if self.frozen.fingerprint != wanted:
             raise InputError("It was learnt with another network than the one given: its weights differ.")
         return self.frozen
+
+
+class ClosedFormScores(torch.nn.Module):
+    """From raw inputs to scores, all at once and in full precision."""
+
+    def __init__(self, method: AnalyticMethod) -> None:
+        super().__init__()
+        assert method.map is not None
+        self.module = None if method.frozen is None else method.frozen.module
+        self.map, self.head = method.map.plain(), method.head()
+        self.shift, self.scale = method.shift, method.scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        raw = self.map(x)
+        features = (raw - self.shift.to(raw.dtype)) * self.scale.to(raw.dtype)
+        return features.double() @ self.head.weights + self.head.bias

@@ -28,7 +28,10 @@ class Method(Protocol):
         ...
 
     def images(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
-        """Generated images of these columns' classes with values from 0 to 1; None where nothing generates any."""
+        """Generated images of these columns' classes with values from 0 to 1; None where nothing generates any.
+
+        A method that learns texts gives rows of numbers of words.
+        """
         ...
 
     def scores(self, x: Tensor) -> Tensor:
@@ -37,6 +40,10 @@ class Method(Protocol):
 
     def encoder(self) -> nn.Module | None:
         """A frozen copy of a trained network, from raw inputs to features; None where no network is trained."""
+        ...
+
+    def exportable(self) -> nn.Module | None:
+        """From raw inputs to scores, all at once and in full precision, for other programs; None if they cannot."""
         ...
 
     def traces(self) -> dict[str, float]:

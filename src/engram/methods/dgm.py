@@ -120,6 +120,9 @@ class DGMMethod:
     def encoder(self) -> nn.Module | None:
         return None
 
+    def exportable(self) -> nn.Module | None:
+        return None
+
     def traces(self) -> dict[str, float]:
         return {}
 

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from engram.devices import upload
 from engram.distributed import world
-from engram.errors import EngramError
+from engram.errors import EngramError, InputError
 from engram.ingredients.base import Batch, Ingredient, Step
 from engram.lesson import Lesson, Position, State, Watch
 from engram.methods.finite import LOOK_EVERY, FiniteLoss, all_finite
 from engram.networks import Network
+from engram.networks.frozen import check_given
 from engram.randomness import generator, isolated, seed_default, seed_for
 from engram.settings import TrainingSettings
 
@@ -53,6 +54,8 @@ class GradientMethod:
         self.network = network
         self.ingredients = list(ingredients)
         self.settings = settings
+        assert settings.epochs is not None, "a recipe is settled before it starts"
+        self.epochs = settings.epochs
         self.batch_size = settings.batch_size
         self.seed = seed
         self.device = device
@@ -76,7 +79,7 @@ class GradientMethod:
             training = self.training or self.begin(lesson)
             self.training = training
             self.network.train()
-            for epoch in range(training.epoch, self.settings.epochs):
+            for epoch in range(training.epoch, self.epochs):
                 self._train_epoch(lesson, training, watch)
                 self._keep_best(training, watch)
                 training.epoch, training.step = epoch + 1, 0
@@ -109,7 +112,7 @@ class GradientMethod:
 
     def _train_epoch(self, lesson: Lesson, training: Training, watch: Watch) -> None:
         steps = -(-len(lesson.y) // self.batch_size)
-        epochs = self.settings.epochs
+        epochs = self.epochs
         self.finite.begin_epoch(training.step)
         total, first = torch.zeros((), device=self.device), training.step
         for index, (x, y) in enumerate(self._shares(lesson, training.epoch, training.step), training.step):
@@ -194,9 +197,7 @@ class GradientMethod:
         return self._in_parts(self._features, x)
 
     def scores(self, x: Tensor) -> Tensor:
-        head = self.network.head
-        for ingredient in self.ingredients:
-            head = partial(ingredient.scores, head)
+        head = self.head_of(self.network)
         return self._in_parts(lambda part: head(self._features(part)).float(), x)
 
     def generate(self, columns: Tensor, random: torch.Generator) -> Tensor | None:
@@ -208,10 +209,21 @@ class GradientMethod:
         return next((images for images in made if images is not None), None)
 
     def _features(self, x: Tensor) -> Tensor:
-        extract = self.network.extractor
+        return self._run(self.extractor_of(self.network), x)
+
+    def extractor_of(self, network: Network) -> Callable[[Tensor], Tensor]:
+        """Features of prepared inputs at prediction."""
+        extract: Callable[[Tensor], Tensor] = network.extractor
         for ingredient in self.ingredients:
             extract = partial(ingredient.features, extract)
-        return self._run(extract, x)
+        return extract
+
+    def head_of(self, network: Network) -> Callable[[Tensor], Tensor]:
+        """Scores of such features."""
+        head: Callable[[Tensor], Tensor] = network.head
+        for ingredient in self.ingredients:
+            head = partial(ingredient.scores, head)
+        return head
 
     def _run(self, extract: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         with self._precision():
@@ -234,6 +246,9 @@ class GradientMethod:
     def encoder(self) -> nn.Module | None:
         return Encoder(self.network)
 
+    def exportable(self) -> nn.Module | None:
+        return NetworkScores(self)
+
     def traces(self) -> dict[str, float]:
         return {name: share for ingredient in self.ingredients for name, share in ingredient.traces().items()}
 
@@ -244,7 +259,7 @@ class GradientMethod:
         """While a task is learnt, an error where it has lost its way: so the last good checkpoint is left."""
         if self.training is not None:
             self._check_finite(self.training, weights=True)
-        state = State(meta={"width": self.network.head.out_features})
+        state = State(meta={"width": self.network.head.out_features, "own_network": self.network.own})
         state.put("weights", self.trained.state_dict())
         for index, ingredient in enumerate(self.ingredients):
             own = ingredient.state()
@@ -264,9 +279,11 @@ class GradientMethod:
         return state
 
     def restore(self, state: State) -> None:
+        check_given(state.meta.get("own_network", False), self.network.own)
         self.network.grow(state.meta["width"])
         weights = state.take("weights")
         self.network.shift, self.network.scale = weights["network.shift"], weights["network.scale"]
+        self._check_same_network(weights)
         self.trained.load_state_dict(weights)
         for index, ingredient in enumerate(self.ingredients):
             name = f"ingredient{index}"
@@ -278,6 +295,11 @@ class GradientMethod:
             parameters = dict(self.trained.named_parameters())
             for name, buffer in state.take("momentum").items():
                 self.training.optimizer.state[parameters[name]]["momentum_buffer"] = buffer.clone()
+
+    def _check_same_network(self, weights: dict[str, Tensor]) -> None:
+        found = {name: tensor.shape for name, tensor in self.trained.state_dict().items()}
+        if self.network.own and found != {name: tensor.shape for name, tensor in weights.items()}:
+            raise InputError("It was learnt with another network than the one given: its parameters differ.")
 
     def _all_trained(self) -> nn.ModuleDict:
         """The network and the ingredients' own modules: what the optimiser moves and selection sets back."""
@@ -319,3 +341,15 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network.extractor(self.network.prepare(x))
+
+
+class NetworkScores(nn.Module):
+    """From raw inputs to scores of a network as it is now, with the ingredients' parts at prediction."""
+
+    def __init__(self, method: GradientMethod) -> None:
+        super().__init__()
+        self.network = copy.deepcopy(method.network).eval().requires_grad_(False)
+        self.extract, self.head = method.extractor_of(self.network), method.head_of(self.network)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.extract(self.network.prepare(x)).float()).float()

@@ -45,6 +45,9 @@ class JointMethod:
     def encoder(self) -> nn.Module | None:
         return self._inner.encoder()
 
+    def exportable(self) -> nn.Module | None:
+        return self._inner.exportable()
+
     def traces(self) -> dict[str, float]:
         return {}
 

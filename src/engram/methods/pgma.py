@@ -42,7 +42,8 @@ class PGMAMethod:
         features = extractor.network.head.in_features
         with isolated(self.device):
             torch.manual_seed(seed_for(self.seed, "pgma"))
-            self.memory = AutoEncoder(features, settings.generator_width, settings.latent).to(self.device)
+            signed = extractor.network.own
+            self.memory = AutoEncoder(features, settings.generator_width, settings.latent, signed).to(self.device)
             self.solver = AdaptedSolver(features, settings.latent, settings.hidden, settings.rank).to(self.device)
 
     def learn(self, lesson: Lesson, watch: Watch) -> None:
@@ -88,7 +89,7 @@ class PGMAMethod:
     def _solve(self, x: Tensor, y: Tensor, former: Any, factor: float, watch: Watch) -> None:
         """Teach the classifier the task, and what it said before to remembered features."""
         size = self.settings.batch_size
-        steps = self.extractor.settings.epochs * -(-len(y) // size)
+        steps = self.extractor.epochs * -(-len(y) // size)
         with torch.no_grad():
             descriptions = self.memory.encoder(x)
 
@@ -144,6 +145,9 @@ class PGMAMethod:
 
     def encoder(self) -> nn.Module | None:
         return self.extractor.encoder()
+
+    def exportable(self) -> nn.Module | None:
+        return None
 
     def traces(self) -> dict[str, float]:
         return {}

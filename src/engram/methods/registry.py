@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -16,9 +17,13 @@ from engram.methods.dgm import DGMMethod
 from engram.methods.gradient import GradientMethod
 from engram.methods.joint import JointMethod
 from engram.methods.pgma import PGMAMethod
-from engram.networks import build_network
+from engram.networks import Network, build_network
+from engram.networks.own import OwnNetwork
+from engram.networks.text_cnn import build_text_network
 from engram.randomness import isolated, seed_for
 from engram.recipes import Recipe
+from engram.settings import NetworkSettings
+from engram.text.encoder import TextEncoder
 
 
 @dataclass(frozen=True)
@@ -35,20 +40,22 @@ class Start:
     low_precision: bool
     network: nn.Module | None
     """a frozen copy of the user's own"""
+    texts: TextEncoder | None = None
+    """where inputs are texts; `shape` is () then"""
 
 
 def start_method(start: Start) -> Method:
+    if start.network is not None and start.texts is not None:
+        raise InputError("A network of your own takes images or tables, and these are texts: leave `network` out.")
     if start.recipe.method not in SHARING:
         _check_alone(start.recipe)
     return METHODS[start.recipe.method](start)
 
 
 def _gradient(start: Start) -> GradientMethod:
-    if start.network is not None:
-        raise InputError(f"Recipe {start.recipe.name!r} has a network of its own: give `network` to 'analytic'.")
     with isolated(start.device):
         torch.manual_seed(seed_for(start.seed, "network"))
-        network = build_network(start.shape, start.width, start.recipe.network)
+        network = _network(start)
     ingredients = [settings.start() for settings in start.recipe.ingredients.values()]
     if not all(ingredient.shares for ingredient in ingredients):
         _check_alone(start.recipe)
@@ -58,14 +65,26 @@ def _gradient(start: Start) -> GradientMethod:
     )
 
 
+def _network(start: Start) -> Network:
+    settings = start.recipe.network
+    if start.texts is not None:
+        return build_text_network(start.texts, start.width, settings)
+    if start.network is None:
+        return build_network(start.shape, start.width, settings)
+    if settings != NetworkSettings():
+        raise InputError("The recipe's `network` settings are for Engram's own networks: leave them or `network` out.")
+    return OwnNetwork.of(start.network, start.shape, start.width, start.device)
+
+
 def _check_alone(recipe: Recipe) -> None:
     if world().size > 1:
         raise InputError(f"Recipe {recipe.name!r} is not made for several processes: run it without torchrun.")
 
 
 def _analytic(start: Start) -> AnalyticMethod:
-    own = start.recipe.own
-    return AnalyticMethod(own["analytic"], own["head"], start.seed, start.device, start.low_precision, start.network)
+    own, where = start.recipe.own, (start.device, start.low_precision)
+    network = copy.deepcopy(start.network)
+    return AnalyticMethod(own["analytic"], own["head"], start.seed, *where, network, start.texts)
 
 
 def _pgma(start: Start) -> PGMAMethod:
@@ -73,8 +92,10 @@ def _pgma(start: Start) -> PGMAMethod:
 
 
 def _dgm(start: Start) -> DGMMethod:
+    if start.network is not None:
+        raise InputError("DGM learns a generator and its discriminator, which are its own: leave `network` out.")
     if len(start.shape) != 3:
-        raise InputError("DGM generates images, and these are tables: choose another recipe than 'dgm'.")
+        raise InputError("DGM generates images, and these are none: choose another recipe than 'dgm'.")
     shape = start.shape[0], start.shape[1], start.shape[2]
     return DGMMethod(start.recipe.own["dgm"], shape, start.seed, start.device, start.low_precision)
 

@@ -17,6 +17,8 @@ TABLE_LIMIT = 10.0
 class Network(nn.Module):
     """scores = F(E(x)), no biases; the head can grow without changing the scores that it already gives."""
 
+    own = False
+    """whether the extractor is a module of the user's"""
     shift: Tensor
     scale: Tensor
 

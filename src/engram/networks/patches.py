@@ -50,6 +50,8 @@ class PatchLayer:
         height, width = images.shape[2] - self.side + 1, images.shape[3] - self.side + 1
         each = height * width * self.filters.shape[1] * (2 if self.low_precision else 4)
         filters = self.filters.bfloat16() if self.low_precision else self.filters
+        if torch.compiler.is_compiling():  # an exported graph knows no number of images to part by
+            return self._answers(images, filters)
         parts = images.split(max(1, CHUNK_BYTES // each))
         return torch.cat([self._answers(part, filters) for part in parts])
 
@@ -97,6 +99,10 @@ class PatchFeatures:
         images = shrunk(x)
         return torch.cat([layer(images).flatten(1) for layer in self.layers], 1)
 
+    def plain(self) -> PatchFeatures:
+        """The same in float32, whatever the precision."""
+        return PatchFeatures([replace(layer, low_precision=False) for layer in self.layers])
+
     @classmethod
     def fit(cls, x: Tensor, settings: AnalyticSettings, random: torch.Generator, low_precision: bool) -> PatchFeatures:
         """From images of the first task."""
@@ -134,6 +140,10 @@ def patches_of(images: Tensor, side: int) -> Tensor:
     """samples x places down x places across x numbers; the numbers of a patch go row by row, channels last."""
     samples, channels, height, width = images.shape
     pixels = images.permute(0, 2, 3, 1).contiguous()
+    if torch.compiler.is_compiling():  # and no strides
+        down, across = height - side + 1, width - side + 1
+        places = [(row, column) for row in range(side) for column in range(side)]
+        return torch.cat([pixels[:, row : row + down, column : column + across] for row, column in places], 3)
     shape = (samples, height - side + 1, width - side + 1, side, side * channels)
     steps = (height * width * channels, width * channels, channels, width * channels, 1)
     return pixels.as_strided(shape, steps).reshape(*shape[:3], -1)

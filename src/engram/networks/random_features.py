@@ -26,6 +26,10 @@ class RandomFeatures:
         columns = ((x.double() - self.shift) * self.scale).clamp(-TABLE_LIMIT, TABLE_LIMIT)
         return torch.cat([columns, (columns @ self.waves + self.phases).cos()], 1)
 
+    def plain(self) -> RandomFeatures:
+        """It is in full precision anyway."""
+        return self
+
     @classmethod
     def fit(cls, x: Tensor, settings: AnalyticSettings, random: torch.Generator) -> RandomFeatures:
         """From rows of the first task, whose typical distance is the kernel's width."""

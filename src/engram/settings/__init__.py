@@ -14,6 +14,7 @@ from engram.settings.owm import OWMSettings
 from engram.settings.pgma import PGMASettings
 from engram.settings.replay import FeatureReplaySettings, GeneratorSettings, InputReplaySettings, ReplaySettings
 from engram.settings.rotation import RotationSettings
+from engram.settings.text import TextSettings
 from engram.settings.training import NetworkSettings, TrainingSettings
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ __all__ = [
     "ReplaySettings",
     "RotationSettings",
     "Selection",
+    "TextSettings",
     "TrainingSettings",
 ]
 

@@ -11,7 +11,7 @@ from engram.settings.checks import check_choice, check_number, check_whole, is_w
 
 @dataclass(frozen=True)
 class AnalyticSettings:
-    """Features that are fixed after the first task: whitened patches of images, random features of tables."""
+    """Features fixed after the first task: whitened patches of images, random features of tables and of texts."""
 
     size: Literal["small", "medium", "large"] = "medium"
     """how many features: more are more accurate, and cost time and memory"""
@@ -34,13 +34,16 @@ class AnalyticSettings:
     whitening: float = 0.1
     """added to the variances of contrast-normalised patches before whitening"""
     width: int | None = None
-    """random features of tables (None: by size and columns)"""
+    """random features of tables (None: by size and columns); of each kind, of texts (None: by size)"""
+    texts: Literal["union", "pooled", "ngrams", "convolution"] = "union"
+    """features of texts: the words' vectors, pooled; hashed words and pairs; a random convolution; or all of them"""
 
     def __post_init__(self) -> None:
         check_choice(self, "size", "small", "medium", "large")
         check_choice(self, "pick", "random", "kmeans")
         check_choice(self, "sides", "both", "one")
         check_choice(self, "flips", "auto", "yes", "no")
+        check_choice(self, "texts", "union", "pooled", "ngrams", "convolution")
         check_whole(self, 1, "grid", *(name for name in ("filters", "width") if getattr(self, name) is not None))
         check_number(self, "at least 0", "threshold")
         check_number(self, "above 0", "contrast", "whitening")

@@ -83,7 +83,7 @@ class FeatureReplaySettings(ReplaySettings):
 
 @dataclass(frozen=True)
 class InputReplaySettings(ReplaySettings):
-    """Generative input replay: the whole network goes on seeing generated images of the old classes (images only)."""
+    """Generative input replay: the whole network goes on seeing generated images or texts of the old classes."""
 
     generator_width: int = 32
     """channels of the widest maps of generator and critic; their others have twice and four times as many"""
@@ -91,6 +91,26 @@ class InputReplaySettings(ReplaySettings):
     """samples a step, real and generated each"""
     generator_rate: float = 1e-4
     """learning rate of Adam; the optimisers are made anew for each task"""
+    pretraining_steps: int = 1000
+    """texts only: steps of learning by likelihood a task, before the critic's judgement counts"""
+    adversarial_steps: int = 20
+    """texts only: steps of learning from the critic a task"""
+    rollouts: int = 16
+    """texts only: how often a text that is begun is finished, to see what its beginning is worth"""
+    text_vocabulary: int = 10_000
+    """texts only: words that the generator can have at most; a set with more is refused"""
+    text_length: int = 30
+    """texts only: words or characters that a generated text has at most"""
+    text_width: int = 128
+    """texts only: width of the generator's LSTM, and filters of its critic"""
+    text_rate: float = 2e-3
+    """texts only: learning rate of Adam"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self, 0, "pretraining_steps", "adversarial_steps")
+        check_whole(self, 1, "rollouts", "text_vocabulary", "text_length", "text_width")
+        check_number(self, "above 0", "text_rate")
 
     def start(self) -> Ingredient:
         from engram.ingredients.input_replay import InputReplay

@@ -38,7 +38,7 @@ def in_words(seconds: float) -> str:
 
 
 def _work(cell: Cell) -> float:
-    return _pixels(cell.dataset, cell.tasks, cell.chosen_recipe().settings())
+    return _pixels(cell.dataset, cell.tasks, cell.chosen_recipe().for_set(set_info(cell.dataset)).settings())
 
 
 def _work_of(found: Found) -> float:

@@ -130,10 +130,7 @@ def nested(flat: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def disagreement(cell: Cell, result: Mapping[str, Any]) -> str | None:
     """How a stored result differs from what the cell asks for; settings that did not exist then do not count."""
-    recipe = cell.chosen_recipe()
-    network = recipe.groups().get("network")
-    if network is not None and not network.width:
-        recipe = recipe.changed({"network": {"width": set_info(cell.dataset).width}})
+    recipe = cell.chosen_recipe().for_set(set_info(cell.dataset))
     wanted: dict[str, Any] = {name: getattr(cell, name) for name in ("recipe", "dataset", "tasks", "seed", "selection")}
     wanted["class_order_seed"] = cell.class_order
     if cell.precision != "auto":

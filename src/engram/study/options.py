@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from engram.data.places import vectors_folder
 from engram.data.sets import set_info
 from engram.errors import InputError
 from engram.settings import Precision, Selection
@@ -36,6 +37,8 @@ class RunOptions:
     """where to compute"""
     data_dir: str | None = None
     """folder that holds the data set's files (default: ENGRAM_DATA, else the download cache)"""
+    embeddings: str | None = None
+    """for texts: a file of word vectors (word2vec, GloVe), or a folder with several (default: the data folder's)"""
     threads: int = 0
     """CPU threads (0: all cores); a run can only be repeated bit for bit with the same number"""
     checkpoint_seconds: float = 60.0
@@ -55,6 +58,11 @@ class RunOptions:
 
     def resolved_tasks(self) -> int:
         return set_info(self.dataset).tasks if self.tasks is None else self.tasks
+
+    def vectors(self) -> str | None:
+        """Where the vectors of words are, if they are not where a learner looks by itself."""
+        folder = vectors_folder(self.data_dir)
+        return str(folder) if self.embeddings is None and folder.is_dir() else self.embeddings
 
     def folder(self, recipe: str) -> Path:
         if self.out is not None:

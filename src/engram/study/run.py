@@ -58,8 +58,7 @@ def _run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, A
     out = options.folder(recipe.name)
     if "training" not in recipe.own and options.selection != "last":
         raise InputError(f"Recipe {recipe.name!r} has no epochs to select among: use --selection last.")
-    if "network" in recipe.own and not recipe.network.width:
-        recipe = recipe.changed({"network": {"width": set_info(options.dataset).width}})
+    recipe = recipe.for_set(set_info(options.dataset))
     if not options.resume and ((out / RESULT).exists() or (out / CHECKPOINT).exists()):
         raise InputError(f"{out} already holds a run: add --resume to go on with it, or choose another --out.")
     if (out / RESULT).exists():
@@ -103,7 +102,11 @@ class Run:
         self.groups = split_classes(order, tasks)
         self.recipe = recipe
         self.learner = Learner(
-            recipe, seed=options.seed, precision=options.precision, device=str(resolve_device(options.device))
+            recipe,
+            seed=options.seed,
+            precision=options.precision,
+            device=str(resolve_device(options.device)),
+            embeddings=options.vectors(),
         )
         # joint training sees one task that holds all classes, and is measured by the split it is compared with
         self.lessons = [order] if recipe.keeps_data else self.groups
@@ -159,13 +162,18 @@ class Run:
         self.scalars.add_all("measures", self.measured["measures"][-1], after)
 
     def picture(self, index: int, out: Path) -> None:
-        """Where images are generated: a grid of them, a row for each class so far."""
+        """Where images are generated: a grid of them, a row for each class so far; texts, with what they pass for."""
         seen = [label for group in self.lessons[: index + 1] for label in group]
         images = self.learner.images(np.repeat(seen, PICTURED))
         if images is not None and first_process():
             names = [self.data.classes[label] for label in seen]
             rows = dict(zip(names, np.split(images, len(seen)), strict=True))
             write_grid(out / f"replayed-after-task{index + 1}.png", rows)
+        texts = self.learner.texts(PICTURED * len(seen))
+        if texts is not None:
+            found = self.learner.predict([text or "-" for text in texts])
+            lines = sorted(f"{self.data.classes[label]}\t{text}\n" for label, text in zip(found, texts, strict=True))
+            files.write_text(out / f"replayed-after-task{index + 1}.txt", "".join(lines))
 
     def analyse(self, path: Path) -> None:
         """Where features are generated: some of each class, real and generated, side by side for a picture."""
@@ -253,6 +261,7 @@ class Run:
             "device": str(self.learner.device_),
             "groups": self.groups,
             "class_names": list(self.data.classes),
+            "texts": None if self.learner.texts_ is None else self.learner.texts_.describe(),
             "samples": {part: len(getattr(self.data, part)) for part in ("train", "validation", "test")},
             "accuracy": accuracy,
             "validation_accuracy": self.accuracy(self.data.validation, list(range(len(task_of)))),

@@ -1,0 +1,1 @@
+"""A model over HTTP: predictions for everybody, learning for whoever has the token."""

@@ -1,0 +1,1 @@
+"""Texts as numbers: cut into words, which rows of a table of vectors stand for."""
