@@ -120,7 +120,7 @@ LATER: list[tuple[str, str, str]] = [
     ("a table for a model of images", "predict images t.csv", "this model knows grey images of 10 x 10 pixels"),
     ("a folder for a model of tables", "learn table data", "this model knows tables of 2 columns: a, b"),
     ("a table that lacks a column", "predict table other.csv", "has no column 'a'"),
-    ("a class that was not learnt", "evaluate table strangers.csv", "No class of strangers.csv has been learnt"),
+    ("a class that was not learnt", "evaluate table strangers.csv", "No class of this data has been learnt"),
     ("nothing to predict", "predict table", "There is nothing to predict"),
     ("a top that makes no sense", "predict table t.csv --top 0", "--top must be at least 1"),
     ("a probability that is none", "predict table t.csv --reject-below 2", "--reject-below must be a probability"),

@@ -221,8 +221,13 @@ def test_a_model_of_the_command_line_is_a_learner_in_python(ask: Ask, tmp_path: 
     ask("learn m t.csv")
     learner = Learner.load("m")
     assert learner.classes_.tolist() == ["a", "b"]
-    learner.save("again")
+    learner.partial_fit([[90.0, 90.0]] * 5, ["new"] * 5).save("again")
     assert "a 100.0%" in ask("predict again t.csv")
+    assert "among all 3 learnt classes of 1 lesson" in ask("evaluate again t.csv")
+    assert "new" in ask("show again")
+    learner.notes_["form"] = {"columns": 3}
+    learner.save("again")
+    assert "in a way that this Engram does not know" in ask("predict again t.csv", 2)
 
 
 def test_ctrl_c_while_learning_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,3 +1,4 @@
+import os
 import struct
 import zlib
 from collections.abc import Callable
@@ -191,4 +192,6 @@ def test_all_images_at_any_depth_are_found_to_predict(tmp_path: Path) -> None:
     for name in ("b/1.png", "a/deep/2.png", "3.png"):
         picture(tmp_path / name)
     (tmp_path / "a" / "loop").symlink_to(tmp_path, target_is_directory=True)
-    assert [path.name for path in images_in(tmp_path)] == ["3.png", "2.png", "1.png"]
+    (tmp_path / "b" / "nothing").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    assert [path.name for path in images_in(tmp_path)] == ["3.png", "2.png", "1.png", "nothing"]

@@ -13,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from engram.commands.model import form_of, known_classes, lessons_of, open_model, tasks_of
-from engram.commands.predict import answers_to, check_probability
+from engram.commands.predict import Answer, answers_to, check_probability
 from engram.commands.words import count, listed, share, shown, tell_left_out
-from engram.data.own import Choice, read_lesson
+from engram.data.own import Choice, Samples, read_lesson
 from engram.errors import DataError
+from engram.learner import Learner
 from engram.progress import each
 from engram.study.metrics import confusion_matrix, errors_by_task
 
@@ -74,32 +75,15 @@ def evaluate(asked: EvaluateCommand) -> None:
     check_probability(asked.reject_below)
     learner = open_model(asked.model, asked.device)
     form = form_of(learner, asked.model)
-    known = known_classes(learner)
-    if len(known) > MOST_CLASSES:
-        raise DataError(f"{asked.model} knows {len(known):,} classes, and this compares at most {MOST_CLASSES:,}.")
+    if len(known_classes(learner)) > MOST_CLASSES:
+        raise DataError(
+            f"{asked.model} knows more than the {MOST_CLASSES:,} classes that this can compare: use predict."
+        )
     with each(asked.quiet) as going:
         _, samples = read_lesson(Path(asked.path), form, Choice(label=asked.label), asked.strict, going)
         answers = answers_to(learner, samples, 1, asked.reject_below, going)
     tell_left_out(samples.left_out)
-    columns = {str(name): column for column, name in enumerate(known)}
-    true = np.array([columns.get(label, -1) for label in samples.labels.tolist()])
-    if not (true >= 0).any():
-        raise DataError(
-            f"No class of {asked.path} has been learnt, such as {str(samples.labels[0])!r}: see `engram show`."
-        )
-    first = tasks_of(learner)
-    names, counts = np.unique(samples.labels[true < 0], return_counts=True)
-    predicted = np.array([columns[answer.classes[0]] for answer in answers])
-    rejected = np.array([answer.rejected for answer in answers])
-    found = Evaluation(
-        list(columns),
-        [first[name] for name in columns],
-        true[true >= 0],
-        predicted[true >= 0],
-        rejected[true >= 0],
-        dict(zip(names.tolist(), counts.tolist(), strict=True)),
-        int(rejected[true < 0].sum()),
-    )
+    found = compared(learner, samples, answers)
     if asked.picture is not None:
         from engram.report.figures import confusion_figure
 
@@ -108,6 +92,29 @@ def evaluate(asked: EvaluateCommand) -> None:
         print(json.dumps(found.numbers(), indent=1))
     else:
         _print(found, asked.reject_below, len(lessons_of(learner)))
+
+
+def compared(learner: Learner, samples: Samples, answers: list[Answer]) -> Evaluation:
+    """Answers beside the labels; samples of classes that were not learnt are only counted."""
+    columns = {str(name): column for column, name in enumerate(known_classes(learner))}
+    true = np.array([columns.get(label, -1) for label in samples.labels.tolist()])
+    learnt = true >= 0
+    if not learnt.any():
+        strange = str(samples.labels[0])
+        raise DataError(f"No class of this data has been learnt, such as {strange!r}: see `engram show`.")
+    names, counts = np.unique(samples.labels[~learnt], return_counts=True)
+    predicted = np.array([columns[answer.classes[0]] for answer in answers])
+    rejected = np.array([answer.rejected for answer in answers])
+    first, elsewhere = tasks_of(learner), len(lessons_of(learner))  # what was learnt in Python has no lesson here
+    return Evaluation(
+        list(columns),
+        [first.get(name, elsewhere) for name in columns],
+        true[learnt],
+        predicted[learnt],
+        rejected[learnt],
+        dict(zip(names.tolist(), counts.tolist(), strict=True)),
+        int(rejected[~learnt].sum()),
+    )
 
 
 def _print(found: Evaluation, reject_below: float, lessons: int) -> None:

@@ -21,7 +21,10 @@ def form_of(learner: Learner, path: str) -> Form:
     """How the model's inputs are read."""
     if "form" not in learner.notes_:
         raise FileError(f"{path} was saved in Python and does not say how files become its inputs: use it in Python.")
-    return form_from(learner.notes_["form"])
+    try:
+        return form_from(learner.notes_["form"])
+    except (KeyError, TypeError) as error:
+        raise FileError(f"{path} says how its inputs are read in a way that this Engram does not know.") from error
 
 
 def lessons_of(learner: Learner) -> list[dict[str, Any]]:

@@ -83,12 +83,12 @@ def images_by_class(folder: Path) -> tuple[dict[str, list[Path]], list[str]]:
             f"{folder} {'has no sub-folders' if inside else 'is empty'}: put the images of each class into a "
             "sub-folder that has the class's name."
         )
-    if not any(path.is_file() for files in classes.values() for path in files):
+    if not any(_may_be_read(path) for files in classes.values() for path in files):
         raise DataError(
             f"The sub-folders of {folder}, such as {next(iter(classes))!r}, hold no files, only folders or "
             "nothing: name the folder whose sub-folders are the classes."
         )
-    found = {name: [path for path in files if path.is_file()] for name, files in classes.items()}
+    found = {name: [path for path in files if _may_be_read(path)] for name, files in classes.items()}
     left_out = [f"{path} lies in no class's folder" for path in inside if not path.is_dir()]
     left_out += [
         f"{path} is a folder within a class's" for files in classes.values() for path in files if path.is_dir()
@@ -102,8 +102,13 @@ def images_in(folder: Path) -> Iterator[Path]:
     for path in _listed(folder):
         if path.is_dir() and not path.is_symlink():
             yield from images_in(path)
-        elif not path.is_dir():
+        elif _may_be_read(path):
             yield path
+
+
+def _may_be_read(path: Path) -> bool:
+    """Pipes would be waited for; a link to nothing is to be named as broken."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def _listed(folder: Path) -> list[Path]:
