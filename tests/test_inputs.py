@@ -58,7 +58,7 @@ def test_bytes_stay_bytes_and_read_only_arrays_are_fine() -> None:
     [
         (None, "one row per sample"),
         ([1.0, 2.0], "Reshape your data"),
-        ("abc", "must hold numbers"),
+        ("abc", r"a single text: give a list of texts, \[text\] for one"),
         ([["a", "b"]], "must hold numbers"),
         ([[1, 2], [3]], "X cannot be read as an array"),
         (np.zeros((0, 3)), r"0 sample\(s\)"),

@@ -50,8 +50,8 @@ def test_changed_settings_leave_the_table_alone() -> None:
 
 
 def test_a_recipe_has_the_groups_of_its_method_and_of_its_ingredients() -> None:
-    assert list(recipe("owm").groups()) == ["training", "network", "owm"]
-    assert list(recipe("lda").groups()) == ["analytic", "head"]
+    assert list(recipe("owm").groups()) == ["training", "network", "text", "owm"]
+    assert list(recipe("lda").groups()) == ["analytic", "head", "text"]
     assert recipe("lda", head={"rows": 5}).own["head"] == HeadSettings(kind="lda", rows=5)
     with pytest.raises(InputError, match="no settings 'training'; it has analytic, head"):
         recipe("analytic", training={"epochs": 2})
@@ -72,7 +72,10 @@ def test_every_method_can_be_started() -> None:
         (lambda: recipe("jiont"), "did you mean 'joint'?"),
         (lambda: recipe("zzz"), "there are analytic, lda, ncm, finetune, owm, gfr"),
         (lambda: recipe(5), "There is no recipe 5"),  # pyright: ignore[reportArgumentType]
-        (lambda: recipe("finetune", owm={}), "Recipe 'finetune' has no settings 'owm'; it has training, network."),
+        (
+            lambda: recipe("finetune", owm={}),
+            "Recipe 'finetune' has no settings 'owm'; it has training, network, text.",
+        ),
         (lambda: recipe("owm", owm={"alpha": 1}), "Settings 'owm' have no 'alpha'; they have alpha_conv,"),
         (lambda: recipe("owm", owm=5), "mapping"),  # pyright: ignore[reportArgumentType]
     ],
@@ -99,7 +102,7 @@ def test_an_order_names_each_ingredient_once(order: list[str]) -> None:
 
 
 BAD = [
-    *[(TrainingSettings, "epochs", value) for value in (0, -1, 2.5, "3", None, True)],
+    *[(TrainingSettings, "epochs", value) for value in (0, -1, 2.5, "3", True)],
     *[(TrainingSettings, "batch_size", value) for value in (-1, 0, 1.5)],
     *[(TrainingSettings, "learning_rate", value) for value in (0, -0.1, math.nan, math.inf, "fast")],
     *[(TrainingSettings, "momentum", value) for value in (-0.1, 1, math.nan)],

@@ -450,7 +450,7 @@ class RefusesAll(Mine):
 
 def test_recipes_may_be_for_some_inputs_only() -> None:
     assert inputs_of(recipe_with("RefusesTables")) == ["images"]
-    with pytest.raises(ConformanceError, match="it refuses both"):
+    with pytest.raises(ConformanceError, match="it refuses all"):
         check_recipe(recipe_with("RefusesAll"))
 
 

@@ -129,7 +129,7 @@ class Recipe:
 
     def settled(self, texts: bool) -> Recipe:
         """A copy with the epochs that are usual for texts, or for anything else, where they were left open."""
-        if "training" not in self.own or self.training.epochs:
+        if "training" not in self.own or self.training.epochs is not None:
             return self
         return self.changed({"training": {"epochs": TEXT_EPOCHS if texts else EPOCHS}})
 

@@ -54,6 +54,8 @@ class GradientMethod:
         self.network = network
         self.ingredients = list(ingredients)
         self.settings = settings
+        assert settings.epochs is not None, "a recipe is settled before it starts"
+        self.epochs = settings.epochs
         self.batch_size = settings.batch_size
         self.seed = seed
         self.device = device
@@ -77,7 +79,7 @@ class GradientMethod:
             training = self.training or self.begin(lesson)
             self.training = training
             self.network.train()
-            for epoch in range(training.epoch, self.settings.epochs):
+            for epoch in range(training.epoch, self.epochs):
                 self._train_epoch(lesson, training, watch)
                 self._keep_best(training, watch)
                 training.epoch, training.step = epoch + 1, 0
@@ -110,7 +112,7 @@ class GradientMethod:
 
     def _train_epoch(self, lesson: Lesson, training: Training, watch: Watch) -> None:
         steps = -(-len(lesson.y) // self.batch_size)
-        epochs = self.settings.epochs
+        epochs = self.epochs
         self.finite.begin_epoch(training.step)
         total, first = torch.zeros((), device=self.device), training.step
         for index, (x, y) in enumerate(self._shares(lesson, training.epoch, training.step), training.step):

@@ -89,7 +89,7 @@ class PGMAMethod:
     def _solve(self, x: Tensor, y: Tensor, former: Any, factor: float, watch: Watch) -> None:
         """Teach the classifier the task, and what it said before to remembered features."""
         size = self.settings.batch_size
-        steps = self.extractor.settings.epochs * -(-len(y) // size)
+        steps = self.extractor.epochs * -(-len(y) // size)
         with torch.no_grad():
             descriptions = self.memory.encoder(x)
 

@@ -12,8 +12,8 @@ from engram.settings.checks import check_number, check_whole, is_whole
 class TrainingSettings:
     """The loop over batches, the same for every task."""
 
-    epochs: int = 0
-    """passes over each task's data (0: 25, and 5 over texts)"""
+    epochs: int | None = None
+    """passes over each task's data (None: 25, and 5 over texts)"""
     batch_size: int = 64
     """samples a step"""
     learning_rate: float = 0.02
@@ -24,8 +24,7 @@ class TrainingSettings:
     """largest norm of the whole gradient, after every ingredient's edit (0: no clipping)"""
 
     def __post_init__(self) -> None:
-        check_whole(self, 0, "epochs")
-        check_whole(self, 1, "batch_size")
+        check_whole(self, 1, "batch_size", *(["epochs"] if self.epochs is not None else []))
         check_number(self, "above 0", "learning_rate")
         check_number(self, "at least 0 and below 1", "momentum")
         check_number(self, "at least 0", "clip_norm")
