@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from engram.recipes import RECIPES
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -40,6 +42,12 @@ class Figure:
         if self.most is not None:
             return self.value <= self.most
         return None if self.least is None else self.value >= self.least
+
+
+def different_recipes() -> list[str]:
+    """One of each method and ingredients: what differs in settings alone is as fast and as large."""
+    kinds = {(entry.method, tuple(entry.ingredients)): name for name, entry in reversed(RECIPES.items())}
+    return [name for name in RECIPES if name in kinds.values()]
 
 
 Act = Callable[[], object]

@@ -15,7 +15,7 @@ from engram.devices import resolve_precision
 from engram.generators.conditional import ConditionalGAN
 from engram.generators.feature_gan import FeatureGAN
 from engram.generators.image_gan import ImageGAN
-from engram.recipes import recipe
+from engram.recipes import EPOCHS, recipe
 from engram.settings import ReplaySettings
 
 SAMPLES = 10_000
@@ -40,8 +40,7 @@ def generator_share(effort: Effort) -> list[Figure]:
     for name, gan, settings, trained in kinds:
         samples = torch.rand(512, kind.settings.hidden) if isinstance(gan, FeatureGAN) else torch.rand(512, *shape)
         seconds = settings.generator_steps * _step_seconds(gan, samples)
-        epochs = recipe("owm+gfr").training.epochs
-        training = epochs * -(-SAMPLES // BATCH) * _training_step(kind, trained, low)
+        training = EPOCHS * -(-SAMPLES // BATCH) * _training_step(kind, trained, low)
         figures += [
             Figure(f"generator of {name}", seconds, "s a task"),
             Figure(f"generator of {name}: share of the run", seconds / (seconds + training), "share"),

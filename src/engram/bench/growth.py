@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 
 from engram._trial import Trial, state_bytes
-from engram.bench.figures import Effort, Figure, interleaved, ratio
+from engram.bench.figures import Effort, Figure, different_recipes, interleaved, ratio
 from engram.learner import Learner
 from engram.recipes import RECIPES
 from engram.testing import inputs_of
@@ -19,7 +19,7 @@ MOST = 1.05
 def growth(effort: Effort) -> list[Figure]:
     """Of every recipe that promises not to grow, in its small form on small data."""
     tasks = 4 if effort.quick else TASKS
-    names = [name for name, entry in RECIPES.items() if not entry.keeps_data and not entry.grows]
+    names = [name for name in different_recipes() if not RECIPES[name].keeps_data and not RECIPES[name].grows]
     return [figure for name in names[: 4 if effort.quick else None] for figure in _growth(name, tasks, effort)]
 
 

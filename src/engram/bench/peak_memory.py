@@ -6,8 +6,7 @@ import json
 import subprocess
 import sys
 
-from engram.bench.figures import Effort, Figure
-from engram.recipes import RECIPES
+from engram.bench.figures import Effort, Figure, different_recipes
 
 MOST = 1.5
 """gigabytes"""
@@ -39,14 +38,14 @@ FEW["joint"] = {"training": {"epochs": 1}}
 
 def peak_memory(effort: Effort) -> list[Figure]:
     """After two tasks of some batches: more of them take longer and no more memory, the task's own features apart."""
-    names = ["finetune"] if effort.quick else list(RECIPES)
+    names = ["finetune"] if effort.quick else different_recipes()
     return [Figure(f"peak memory of {name}", _gigabytes(name, effort), "GB", most=MOST) for name in names]
 
 
 def _gigabytes(name: str, effort: Effort) -> float:
     import torch
 
-    rows = 128 if effort.quick else 1280
+    rows = 128 if effort.quick else 640
     asked = {"recipe": name, "held": HELD, "rows": rows, "changes": FEW.get(name, {})}
     asked["threads"] = torch.get_num_threads()
     command = [sys.executable, "-c", PROGRAM, json.dumps(asked)]

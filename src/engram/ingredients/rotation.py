@@ -51,7 +51,7 @@ class Rotation(Ingredient):
 
     def batch(self, x: Tensor, y: Tensor, step: Step) -> tuple[Tensor, Tensor]:
         random = generator(self.host.seed, step.task, "rotation", step.epoch, step.index)
-        self.quarters = int(torch.randint(TURNS, (), generator=random).item())
+        self.quarters = torch.randint(TURNS, (1,), generator=random).tolist()[0]
         return turned(x, self.quarters), y
 
     def loss(self, loss: Tensor, batch: Batch, step: Step) -> Tensor:
