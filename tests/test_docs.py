@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engram.bench.command import BenchCommand
 from engram.cli import DataCommand, DemoCommand, ReportCommand, StudyCommand, main, parsed
 from engram.commands.asked import COMMANDS
 from engram.recipes import RECIPES
@@ -40,7 +41,7 @@ def shell_lines(text: str) -> Iterator[list[str]]:
     for block in inside:
         for line in block.replace("\\\n", " ").splitlines():
             if re.match(r"\s*(engram|python|make|pip|curl) ", line):
-                yield shlex.split(line, comments=True)
+                yield shlex.split(re.sub(r"\[(-[^]]*)\]", r"\1", line), comments=True)  # what may be left out
 
 
 LINES = [
@@ -149,7 +150,15 @@ def flags_of(settings: Any) -> list[str]:
 
 
 def asked() -> list[Any]:
-    return [RunOptions, DataCommand, DemoCommand, StudyCommand, ReportCommand, *(kind for kind, *_ in COMMANDS)]
+    return [
+        RunOptions,
+        DataCommand,
+        DemoCommand,
+        StudyCommand,
+        ReportCommand,
+        BenchCommand,
+        *(kind for kind, *_ in COMMANDS),
+    ]
 
 
 def test_blocks_of_toml_can_be_read() -> None:

@@ -246,5 +246,7 @@ def tells_mirrored(images: Tensor, settings: AnalyticSettings, random: torch.Gen
 
 def _positive(answers: Tensor, in_place: bool) -> Tensor:
     """ReLU. Read as 16-bit integers, negative bfloat16 numbers are negative too, and integers are faster."""
-    numbers = answers.view(torch.int16) if answers.dtype == torch.bfloat16 else answers
-    return (numbers.clamp_min_(0) if in_place else numbers.clamp_min(0)).view(answers.dtype)
+    half = answers.dtype == torch.bfloat16
+    numbers = answers.view(torch.int16) if half else answers
+    above = numbers.clamp_min_(0) if in_place else numbers.clamp_min(0)
+    return above.view(torch.bfloat16) if half else above
