@@ -541,6 +541,7 @@ def test_parameters_are_scikit_learns() -> None:
         "precision": "auto",
         "device": "auto",
         "network": None,
+        "embeddings": None,
     }
     assert learner.set_params(seed=9).seed == 9
     twin = clone(learner.fit(*table()))

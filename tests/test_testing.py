@@ -323,10 +323,10 @@ def test_a_seed_without_effect_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_predicting_unseen_classes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unmasked(self: Learner, X: Any) -> np.ndarray:
-        return self.method_.scores(self._tensor(X)).double().numpy()[:, self.table_.sorted_columns()]
+    def unmasked(self: Learner, x: torch.Tensor) -> np.ndarray:
+        return self.method_.scores(x).double().numpy()[:, self.table_.sorted_columns()]
 
-    monkeypatch.setattr(Learner, "_class_scores", unmasked)
+    monkeypatch.setattr(Learner, "_scores_of", unmasked)
     assert "unseen classes have a probability" in breaks("unseen-classes", recipe("joint"))
     with pytest.raises(ConformanceError, match=r"'with PromotesTheLast' .* never predicted: .* it predicts \[0\]"):
         check_recipe(recipe_with("PromotesTheLast"))

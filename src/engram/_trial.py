@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.parameter import is_lazy
 
 from engram import files
@@ -296,8 +297,8 @@ def memory_blocks(arrays: dict[int, Any], besides: Container[int] = ()) -> dict[
     blocks: dict[int, tuple[int, int]] = {}
     for item in (item for key, item in arrays.items() if key not in besides):
         if isinstance(item, Tensor):
-            if item.layout != torch.strided or is_lazy(item):
-                continue  # a sparse tensor's memory belongs to its parts, which are listed; a lazy one's is to come
+            if item.layout != torch.strided or is_lazy(item) or isinstance(item, FakeTensor):
+                continue  # a sparse tensor's memory belongs to its parts, which are listed; others have none (yet)
             storage = item.untyped_storage()
             blocks[storage.data_ptr()] = (storage.nbytes(), storage.nbytes() // item.itemsize)
         else:

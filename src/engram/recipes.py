@@ -32,6 +32,7 @@ from engram.settings import (
     TextSettings,
     TrainingSettings,
 )
+from engram.settings.training import EPOCHS, TEXT_EPOCHS
 
 _TRAINED: dict[str, type] = {"training": TrainingSettings, "network": NetworkSettings, "text": TextSettings}
 METHOD_SETTINGS: dict[str, dict[str, type]] = {
@@ -42,10 +43,6 @@ METHOD_SETTINGS: dict[str, dict[str, type]] = {
     "pgma": {**_TRAINED, "pgma": PGMASettings},
 }
 """Each method's own groups of settings; `engram.methods.registry` has the methods themselves."""
-
-
-EPOCHS, TEXT_EPOCHS = 25, 5
-"""passes over each task's data where the settings leave them open"""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ ROWS: list[tuple[str, Prepare, str, str]] = [
         "a table for a recipe of images",
         lambda f: rows(f / "t.csv", "a b"),
         "learn m t.csv --recipe dgm",
-        "these are tables",
+        "these are none",
     ),
     ("more tasks than classes", lambda folder: None, "run analytic digits --tasks 11 --quiet", "choose 1 to 10 tasks"),
 ]

@@ -303,13 +303,19 @@ def test_labels_of_forms_are_numbers_where_classes_are(tmp_path: Path) -> None:
         assert "whole numbers" in client.post("/api/learn/images", data={"label": "two"}, **ask).json()["error"]
 
 
+def heeds_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
     import httpx
 
     fresh().fit(GREY[FIRST], NAMES[Y[FIRST]]).save(tmp_path / "model")
     words = [sys.executable, "-m", "engram", "serve", str(tmp_path / "model"), "--port", "0"]
     environment = {key: value for key, value in os.environ.items() if key != "ENGRAM_TOKEN"}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as server:
+    # a job in a shell's background ignores Ctrl-C, and so would its children
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": heeds_ctrl_c}
+    with subprocess.Popen(words, text=True, env=environment, **pipes) as server:
         assert server.stdout is not None
         assert server.stderr is not None
         address = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())

@@ -15,8 +15,9 @@ from engram.devices import resolve_precision
 from engram.generators.conditional import ConditionalGAN
 from engram.generators.feature_gan import FeatureGAN
 from engram.generators.image_gan import ImageGAN
-from engram.recipes import EPOCHS, recipe
+from engram.recipes import recipe
 from engram.settings import ReplaySettings
+from engram.settings.training import EPOCHS
 
 SAMPLES = 10_000
 """of CIFAR-10 in one of five tasks"""

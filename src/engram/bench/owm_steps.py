@@ -9,7 +9,7 @@ from typing import Any
 
 from engram.bench.double_loop import DoubleLoop
 from engram.bench.figures import Effort, Figure, interleaved, milliseconds, ratio
-from engram.bench.steps import Kind, Stepper, doubled_cnn, paper_cnn, wide_mlp
+from engram.bench.steps import Kind, Stepper, doubled_cnn, paper_cnn, text_cnn, wide_mlp
 from engram.ingredients.owm import OWMIngredient
 from engram.settings import OWMSettings
 
@@ -17,6 +17,7 @@ NETWORKS: list[tuple[str, Callable[[bool], Kind], float | None, int]] = [
     ("paper's CNN", paper_cnn, 1.15, 20),
     ("doubled CNN", doubled_cnn, 1.25, 5),
     ("MLP of 1000 units", wide_mlp, None, 20),
+    ("text CNN", text_cnn, None, 20),
 ]
 """name, what it is, the most that OWM may take there, and rounds"""
 EACH = 3

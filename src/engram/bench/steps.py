@@ -12,11 +12,15 @@ from engram.ingredients.base import Ingredient, Step
 from engram.lesson import Lesson
 from engram.methods.gradient import GradientMethod
 from engram.networks import Network, build_network
+from engram.networks.text_cnn import build_text_network
 from engram.recipes import recipe
-from engram.settings import NetworkSettings, TrainingSettings
+from engram.settings import NetworkSettings, TextSettings, TrainingSettings
+from engram.text.encoder import TextEncoder
 
 CLASSES = 10
 BATCH = 64
+DIMENSION = 200
+"""of a character's vector"""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,28 @@ def doubled_cnn(quick: bool) -> Kind:
 
 def wide_mlp(quick: bool) -> Kind:
     return Kind((1000,), NetworkSettings(hidden=100 if quick else 1000))
+
+
+@dataclass(frozen=True)
+class TextKind(Kind):
+    """Texts of so many characters, each with a vector of 200 numbers."""
+
+    filters: int = 1024
+
+    def network(self) -> Network:
+        torch.manual_seed(0)
+        settings = TextSettings(tokens="characters", length=self.shape[0], filters=self.filters, buckets=1000)
+        encoder = TextEncoder(settings, [], torch.zeros(0, DIMENSION), "", torch.device("cpu"))
+        return build_text_network(encoder, CLASSES, self.settings)
+
+    def batch(self, rows: int = BATCH) -> tuple[Tensor, Tensor]:
+        random = torch.Generator().manual_seed(0)
+        y = torch.randint(CLASSES, (rows,), generator=random)
+        return torch.randint(1, 1000, (rows, *self.shape), generator=random), y
+
+
+def text_cnn(quick: bool) -> Kind:
+    return TextKind((20,), NetworkSettings(hidden=100), 50) if quick else TextKind((20,), NetworkSettings())
 
 
 class Stepper:

@@ -23,6 +23,7 @@ from engram.networks import Network
 from engram.networks.frozen import check_given
 from engram.randomness import generator, isolated, seed_default, seed_for
 from engram.settings import TrainingSettings
+from engram.settings.training import EPOCHS
 
 PREDICT_ROWS = 500
 
@@ -54,8 +55,7 @@ class GradientMethod:
         self.network = network
         self.ingredients = list(ingredients)
         self.settings = settings
-        assert settings.epochs is not None, "a recipe is settled before it starts"
-        self.epochs = settings.epochs
+        self.epochs = settings.epochs or EPOCHS
         self.batch_size = settings.batch_size
         self.seed = seed
         self.device = device

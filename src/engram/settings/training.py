@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from engram.errors import InputError
 from engram.settings.checks import check_number, check_whole, is_whole
 
+EPOCHS, TEXT_EPOCHS = 25, 5
+"""passes over each task's data where the settings leave them open"""
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
