@@ -9,7 +9,6 @@ from engram._trial import Trial, state_bytes
 from engram.bench.figures import Effort, Figure, different_recipes, interleaved, ratio
 from engram.learner import Learner
 from engram.recipes import RECIPES
-from engram.testing import inputs_of
 
 TASKS = 20
 ROWS = 256
@@ -24,7 +23,7 @@ def growth(effort: Effort) -> list[Figure]:
 
 
 def _growth(name: str, tasks: int, effort: Effort) -> list[Figure]:
-    trial = Trial.of(RECIPES[name], inputs_of(RECIPES[name])[0])
+    trial = Trial.of(RECIPES[name], "images")
 
     def task(index: int) -> tuple:
         return trial.task(2 * index, 2 * index + 1, rows=ROWS)
