@@ -1,6 +1,5 @@
 """The page in a real browser: headless Chromium, where the machine has one."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ from engram import files
 from engram.report.report import report
 from engram.study.folder import STUDY
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -23,18 +20,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files.write_json(folder / STUDY, {"name": study.name, "study": study.plain()})
     fill(folder, study)
     return report(str(folder), None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    if program is None:
-        pytest.skip("there is no Chromium here")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

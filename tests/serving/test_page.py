@@ -1,6 +1,5 @@
 """The page in a real browser, asking a real server: headless Chromium, where the machine has one."""
 
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ uvicorn = pytest.importorskip("uvicorn")
 from engram.serving.app import create_app  # noqa: E402
 from engram.serving.model import ServedModel  # noqa: E402
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 X, Y = load_digits(return_X_y=True)
 GREY = (X.reshape(-1, 8, 8) * 15.9).astype(np.uint8)
 WORDS = np.array(["zero", "one", "two", "three"])
@@ -41,18 +39,6 @@ def serve(learner: Learner) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     yield from serve(LEARNER)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    if program is None:
-        pytest.skip("there is no Chromium here")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

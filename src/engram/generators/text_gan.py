@@ -8,7 +8,6 @@ Earlier texts it learns from its former self, as in deep generative replay (Shin
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,14 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from engram.errors import EngramError
+from engram.generators.wgan_gp import curve_of
 from engram.lesson import State
 from engram.settings import InputReplaySettings
 
 EMBEDDING = 32
 WINDOW = 3
-POINTS = 20
-"""points that a curve of the training has"""
 
 Draw = Callable[[int], Tensor]
 
@@ -131,7 +128,7 @@ class TextGAN:
         log: dict[str, list[Tensor]] = {}
         self._pretrain(real, log, stepped)
         self._play(real, log, stepped)
-        return {name: _curve(torch.stack(values)) for name, values in log.items()}
+        return {name: curve_of(torch.stack(values)) for name, values in log.items()}
 
     def sample(self, columns: Tensor, random: torch.Generator) -> Tensor:
         """As many texts as columns, of whatever classes: nobody has told it of them."""
@@ -208,10 +205,3 @@ class TextGAN:
             optimizer.step()
 
         return step
-
-
-def _curve(values: Tensor) -> list[float]:
-    curve = [float(part.mean()) for part in values.double().cpu().chunk(POINTS)]
-    if not all(map(math.isfinite, curve)):
-        raise EngramError("The text generator's loss is no longer a finite number: lower its learning rate.")
-    return curve

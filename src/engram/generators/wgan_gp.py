@@ -109,7 +109,7 @@ def train(
         generator_step(loss)
         log.setdefault("generator_loss", []).append(loss.detach())
         stepped(step + 1, steps)
-    return {name: _curve(torch.stack(values)) for name, values in log.items()}
+    return {name: curve_of(torch.stack(values)) for name, values in log.items()}
 
 
 def critic_loss(
@@ -158,7 +158,8 @@ def _stepper(
     return step
 
 
-def _curve(values: Tensor) -> list[float]:
+def curve_of(values: Tensor) -> list[float]:
+    """Losses, in means over twentieths of the training; an error where one is no number."""
     curve = [float(part.mean()) for part in values.double().cpu().chunk(POINTS)]
     if not all(map(math.isfinite, curve)):
         raise EngramError("The generator's loss is no longer a finite number: lower its learning rate.")
