@@ -108,11 +108,12 @@ def as_svg(figure: Figure, key: str) -> str:
     """For use within a page: no ids that two figures could share, its colours as variables of the page."""
     file = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": key}):
-        figure.savefig(file, format="svg", transparent=True, dpi=110, metadata={"Date": None, "Creator": None})
+        figure.savefig(file, format="svg", transparent=True, dpi=72, metadata={"Date": None, "Creator": None})
     text = file.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r' id="([a-zA-Z0-9.]+_\d+|image[0-9a-f]+)"', "", text)
+    text = re.sub(r"\b([1-9]\d*\.\d\d)\d+", r"\1", text)  # a hundredth of a point cannot be seen
     for light, name in variables().items():
         text = text.replace(light, f"var({name})")
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt" ', "", text, count=1)
