@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from engram.distributed import world
 from engram.errors import EngramError, InputError
 from engram.ingredients.base import Batch, Ingredient, Step
 from engram.lesson import Lesson, Position, State, Watch
+from engram.methods.copies import Encoder, NetworkScores
 from engram.methods.finite import LOOK_EVERY, FiniteLoss, all_finite
 from engram.networks import Network
 from engram.networks.frozen import check_given
@@ -247,7 +247,7 @@ class GradientMethod:
         return Encoder(self.network)
 
     def exportable(self) -> nn.Module | None:
-        return NetworkScores(self)
+        return NetworkScores(self.network, self.extractor_of, self.head_of)
 
     def traces(self) -> dict[str, float]:
         return {name: share for ingredient in self.ingredients for name, share in ingredient.traces().items()}
@@ -330,26 +330,3 @@ class GradientMethod:
             f"The loss of task {training.task + 1} is no longer a finite number "
             f"in epoch {training.epoch + 1}, step {step + 1}; {cause}."
         )
-
-
-class Encoder(nn.Module):
-    """From raw inputs to the features of a network as it is now."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = copy.deepcopy(network).eval().requires_grad_(False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.network.extractor(self.network.prepare(x))
-
-
-class NetworkScores(nn.Module):
-    """From raw inputs to scores of a network as it is now, with the ingredients' parts at prediction."""
-
-    def __init__(self, method: GradientMethod) -> None:
-        super().__init__()
-        self.network = copy.deepcopy(method.network).eval().requires_grad_(False)
-        self.extract, self.head = method.extractor_of(self.network), method.head_of(self.network)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.extract(self.network.prepare(x)).float()).float()

@@ -11,7 +11,8 @@ from engram.recipes import recipe
 from engram.report.figures import accuracy_figure
 from engram.report.tables import print_comparison
 from engram.study.options import RunOptions
-from engram.study.run import CHECKPOINT, RESULT, read_result, run
+from engram.study.protocol import read_result
+from engram.study.run import CHECKPOINT, RESULT, run
 
 RECIPES = ("finetune", "owm", "owm+gfr", "owm+ssl+gfr", "analytic", "joint")
 SETTINGS: dict[str, dict[str, Any]] = {

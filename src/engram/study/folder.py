@@ -14,8 +14,9 @@ from engram import files
 from engram.errors import FileError
 from engram.study.definition import Study
 from engram.study.grid import Cell, disagreement
+from engram.study.protocol import read_result
 from engram.study.reading import read_stored
-from engram.study.run import ANALYSIS, CHECKPOINT, RESULT, read_result
+from engram.study.run import ANALYSIS, CHECKPOINT, RESULT
 
 STUDY = "study.json"
 FAILED = "failed.json"

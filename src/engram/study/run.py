@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,7 @@ from engram.data import Part, TaskStream, class_order, load, split_classes
 from engram.data.sets import set_info
 from engram.devices import resolve_device
 from engram.distributed import first_process, joined, world
-from engram.errors import FileError, InputError
+from engram.errors import InputError
 from engram.learner import Learner
 from engram.lesson import Position, State, Watch
 from engram.memory import keep_freed_memory
@@ -26,18 +25,12 @@ from engram.study import metrics
 from engram.study.machine import describe_machine, threads, versions
 from engram.study.options import RunOptions
 from engram.study.pictures import write_grid
+from engram.study.protocol import asked, check_same, protocol, read_result
 from engram.study.scalars import Scalars
 
 RESULT = "result.json"
 CHECKPOINT = "checkpoint.safetensors"
 ANALYSIS = "analysis.safetensors"
-HELD = {
-    **dict.fromkeys(("recipe", "dataset"), str),
-    **dict.fromkeys(("tasks", "seed", "class_order_seed"), int),
-    **dict.fromkeys(("accuracy", "seconds"), int | float),
-    **dict.fromkeys(("matrix", "groups", "confusion", "accuracy_after_task", "drift"), list),
-}
-"""what whoever reads a result relies on"""
 SHOWN = 100
 """real and generated features a class that are kept for pictures"""
 PICTURED = 10
@@ -76,16 +69,6 @@ def _run(recipe: Recipe, options: RunOptions, progress: Progress) -> dict[str, A
     if first_process():
         files.write_json(out / RESULT, result)
         (out / CHECKPOINT).unlink(missing_ok=True)
-    return result
-
-
-def read_result(path: Path) -> dict[str, Any]:
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read as a result: {error}; delete it to run again.") from error
-    if not isinstance(result, dict) or not all(isinstance(result.get(name), kind) for name, kind in HELD.items()):
-        raise FileError(f"{path} does not hold a result: delete it to run again.")
     return result
 
 
@@ -311,44 +294,3 @@ class RunWatch(Watch):
         first = self.task if job.options.selection == "current" else 0
         groups = job.lessons[first : self.task + 1]
         return job.accuracy(job.data.validation, [label for group in groups for label in group])
-
-
-def protocol(recipe: Recipe, options: RunOptions) -> dict[str, Any]:
-    """How the run learns, wherever it runs."""
-    return {
-        "recipe": recipe.name,
-        "dataset": options.dataset,
-        "tasks": options.resolved_tasks(),
-        "seed": options.seed,
-        "class_order_seed": options.class_order_seed,
-        "epochs": recipe.epochs,
-        "selection": options.selection,
-        "settings": json_plain(recipe.settings()),
-        "order": list(recipe.ingredients),
-    }
-
-
-def asked(options: RunOptions) -> dict[str, Any]:
-    """What was asked for of the machine, where it was not left open."""
-    wishes = {
-        "precision": (options.precision, "auto"),
-        "device": (options.device, "auto"),
-        "threads": (options.threads, 0),
-    }
-    return {name: wish for name, (wish, open_) in wishes.items() if wish != open_}
-
-
-def check_same(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
-    for key in ours:
-        if theirs.get(key) != ours[key]:
-            raise InputError(
-                f"{path} belongs to a run with {key} {theirs.get(key)!r}, not {ours[key]!r}: "
-                "resume with the same settings, or choose another --out."
-            )
-
-
-def json_plain(value: Any) -> Any:
-    """As it looks after a round trip through JSON, where tuples are lists."""
-    if isinstance(value, dict):
-        return {key: json_plain(item) for key, item in value.items()}
-    return [json_plain(item) for item in value] if isinstance(value, list | tuple) else value

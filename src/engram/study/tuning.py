@@ -12,7 +12,7 @@ from engram import files
 from engram.errors import FileError
 from engram.study.folder import CHOICE, RESULT, status
 from engram.study.grid import Cell
-from engram.study.run import read_result
+from engram.study.protocol import read_result
 
 
 @dataclass(frozen=True)
